@@ -1,4 +1,4 @@
-"""Methods and metrics that are registered for a while and do whatever a test wants them to."""
+"""Methods and metrics that a test registers temporarily and that call a function of the test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def own_method(name: str, act: Callable[..., Any], **traits: Any) -> Iterator[ty
     @method(name, cite="nobody", **traits)
     @dataclass(frozen=True)
     class Own:
-        """Acts, and then shows the picture."""
+        """Calls `act`; the map is the image."""
 
         def __call__(self, classifier, inputs, targets, *, rng):
             maps = inputs[:, 0].clone()
@@ -43,7 +43,7 @@ def own_metric(name: str, act: Callable[..., Any], **traits: Any) -> Iterator[ty
     @metric(name, cite="nobody", attribute="minimality", higher_is_better=True, bounds=(0.0, 1.0), **traits)
     @dataclass(frozen=True)
     class Own:
-        """Acts, and then is content."""
+        """Calls `act`; the score is 1."""
 
         def __call__(self, case, *, rng):
             act(case)

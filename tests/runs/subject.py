@@ -46,7 +46,7 @@ def logits_of():
 
 
 def write_images(folder: Path, count: int, side: int = 32) -> Path:
-    """Smooth coloured blobs, each another, as PNG files."""
+    """Smooth coloured blobs, all different, as PNG files."""
     folder.mkdir(parents=True, exist_ok=True)
     generator = np.random.default_rng(0)
     for place in range(count):
@@ -56,7 +56,7 @@ def write_images(folder: Path, count: int, side: int = 32) -> Path:
 
 
 def write_labelled(folder: Path, count: int, side: int = 32) -> Path:
-    """Pictures in five class sub-folders, each class another tint."""
+    """Images in five class sub-folders, each class with its own tint."""
     generator = np.random.default_rng(1)
     for place in range(count):
         tint = np.array([place % 5 * 40, 120, 200 - place % 5 * 40])
@@ -82,7 +82,7 @@ class Wide(nn.Module):
 
 
 def recipe(dataset, seed, options):
-    """A few steps of descent; seeds everything in sight, which nobody may notice."""
+    """A few steps of descent; seeds the global generators, which must not affect the caller."""
     import time
 
     torch.manual_seed(seed)
@@ -93,7 +93,7 @@ def recipe(dataset, seed, options):
         net.head = nn.Linear(32, options["classes"])
     with torch.no_grad():
         net.head.weight.add_(0.1 * torch.randn(net.head.weight.shape))
-    inputs, labels = (torch.stack([torch.as_tensor(one) for one in column]) for column in zip(*dataset, strict=True))
+    inputs, labels = (torch.stack([torch.as_tensor(value) for value in column]) for column in zip(*dataset, strict=True))
     optimiser = torch.optim.Adam(net.parameters(), lr=0.01)
     for _ in range(5):
         optimiser.zero_grad()

@@ -1,4 +1,4 @@
-"""Accuracy comes first wherever labels are known, with a remark where it looks as if the model was set up wrongly."""
+"""Accuracy is shown first where there are labels, with a remark where the model seems to be set up wrongly."""
 
 from __future__ import annotations
 
@@ -22,57 +22,59 @@ REASONS = "a mean, std or size other than in training, or classes in another ord
 
 
 def test_the_interval_is_wilsons():
-    found = accuracy([0] * 5 + [1] * 5, [0] * 5 + [1, 1, 1, 0, 2], 3)
-    assert (found.correct, found.n) == (8, 10)
+    result = accuracy([0] * 5 + [1] * 5, [0] * 5 + [1, 1, 1, 0, 2], 3)
+    assert (result.correct, result.n) == (8, 10)
     # (p + z²/2n ± z √(p q/n + z²/4n²)) / (1 + z²/n) with p = .8, n = 10, z = 1.96
-    assert (found.low, found.high) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
-    assert found.words == "0.80 [0.49, 0.94], 8 of 10 labelled images"
-    assert found.remark == ""
+    assert (result.low, result.high) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
+    assert result.words == "0.80 [0.49, 0.94], 8 of 10 labelled images"
+    assert result.remark == ""
 
 
 def test_images_without_a_label_do_not_count():
-    found = accuracy([0, None, 1], [0, 0, 1], 10)
-    assert (found.correct, found.n) == (2, 2)
+    result = accuracy([0, None, 1], [0, 0, 1], 10)
+    assert (result.correct, result.n) == (2, 2)
     assert accuracy([None, None], [0, 1], 10) is None
 
 
 def test_near_chance_names_the_usual_reasons():
     labels = [place % 10 for place in range(60)]
-    found = accuracy(labels, [0 if place % 7 else label for place, label in enumerate(labels)], 10)
-    assert found.share < 0.25
-    assert found.doubtful == (found.low <= 0.1)
+    result = accuracy(labels, [0 if place % 7 else label for place, label in enumerate(labels)], 10)
+    assert result.share < 0.25
+    assert result.doubtful == (result.low <= 0.1)
     wrong = accuracy(labels, [(label + 1) % 10 for label in labels], 10)
     assert wrong.remark == f"Not shown to be above chance (1 of 10, 0.1). The usual reasons: {REASONS}."
     assert wrong.doubtful
 
 
-def test_a_model_that_gives_one_answer_is_told():
+def test_a_model_that_always_predicts_the_same_class_gets_a_remark():
     labels = [0] * 50 + [1] * 50 + [2] * 50
-    found = accuracy([0] * 80 + [1] * 20, [0] * 100, 10, names=["benign", "malign", *"cdefghij"])
-    assert found.remark == f"Every image is called 'benign'. The usual reasons: {REASONS}."
+    result = accuracy([0] * 80 + [1] * 20, [0] * 100, 10, names=["benign", "malign", *"cdefghij"])
+    assert result.remark == f"Every image is called 'benign'. The usual reasons: {REASONS}."
     assert accuracy(labels, [2] * 150, 3).remark.startswith("Not shown to be above chance")
 
 
 def test_one_class_of_images_is_no_reason_for_doubt():
-    found = accuracy([7] * 30, [7] * 30, 1000)
-    assert (found.remark, found.doubtful) == ("", False)
+    result = accuracy([7] * 30, [7] * 30, 1000)
+    assert (result.remark, result.doubtful) == ("", False)
 
 
 def test_the_most_frequent_label_is_compared_with():
-    found = accuracy([0] * 90 + [1] * 10, [0] * 85 + [1] * 10 + [0] * 5, 2)
-    assert found.remark == "No more than always saying class 0 would reach (0.90)."
-    assert not found.doubtful
+    result = accuracy([0] * 90 + [1] * 10, [0] * 85 + [1] * 10 + [0] * 5, 2)
+    assert result.remark == "No more than always saying class 0 would reach (0.90)."
+    assert not result.doubtful
 
 
-def test_few_images_are_not_blamed_on_the_model():
+def test_few_images_are_a_remark_but_no_doubt():
     assert accuracy([0, 1, 0], [0, 1, 0], 2).remark == "Too few labelled images to tell it from chance (1 of 2)."
 
 
 def test_a_low_share_above_chance_gets_a_hint_and_the_condition_is_named():
     labels = [place % 10 for place in range(200)]
-    found = accuracy(labels, [label if place < 60 else 0 for place, label in enumerate(labels)], 10, condition="rotation(5)")
+    result = accuracy(
+        labels, [label if place < 60 else 0 for place, label in enumerate(labels)], 10, condition="rotation(5)"
+    )
     assert (
-        found.remark
+        result.remark
         == f"If this model is known to do better, the usual reasons are {REASONS}, or the condition rotation(5)."
     )
 
@@ -80,7 +82,7 @@ def test_a_low_share_above_chance_gets_a_hint_and_the_condition_is_named():
 # In a run ----------------------------------------------------------------------------------------------------------------
 
 
-class Heard(Silent):
+class NoteRecorder(Silent):
     def __init__(self) -> None:
         self.notes: list[str] = []
 
@@ -89,7 +91,7 @@ class Heard(Silent):
 
 
 def by_colour(inputs):
-    """Knows red, green and blue pictures, if they are normalised as it expects."""
+    """Classifies red, green and blue images, if they are normalised as it expects."""
     return 9 * (inputs.mean(dim=(2, 3)) + 0.5)
 
 
@@ -102,23 +104,23 @@ def coloured(count: int = 30):
 
 
 def terminal(run: Run) -> str:
-    said = io.StringIO()
-    Console(file=said, width=100).print(summary_table(run))
-    return said.getvalue()
+    output = io.StringIO()
+    Console(file=output, width=100).print(summary_table(run))
+    return output.getvalue()
 
 
 @pytest.fixture(scope="module")
 def runs():
-    found = {}
+    runs_and_notes = {}
     for name, settings in {"right": {"mean": 0.5}, "wrong": {"mean": [0.5, 0.5, -9.0]}}.items():
-        heard = Heard()
+        observer = NoteRecorder()
         classifier = Classifier(by_colour, name="colours", classes=["red", "green", "blue"], **settings)
-        run = evaluate(classifier, coloured(), methods=["random", "centre"], metrics=["complexity"], observer=heard)
-        found[name] = run, heard.notes
-    return found
+        run = evaluate(classifier, coloured(), methods=["random", "centre"], metrics=["complexity"], observer=observer)
+        runs_and_notes[name] = run, observer.notes
+    return runs_and_notes
 
 
-def test_it_is_said_before_computing_recorded_and_printed_first(runs):
+def test_accuracy_is_noted_before_computing_recorded_and_printed_first(runs):
     run, notes = runs["right"]
     assert notes[0] == "accuracy 1.00 [0.89, 1.00], 30 of 30 labelled images."
     assert run.record.samples.accuracy.correct == 30
@@ -128,17 +130,17 @@ def test_it_is_said_before_computing_recorded_and_printed_first(runs):
     assert 'id="accuracy"' not in page(run)
 
 
-def test_a_wrong_normalisation_is_met_with_its_name(runs):
+def test_a_wrong_normalisation_is_named_as_a_usual_reason(runs):
     run, notes = runs["wrong"]
     assert run.accuracy().doubtful
-    told = terminal(run)
+    output = terminal(run)
     assert "mean, std or size" in notes[0]
-    assert told.index("mean, std or size") < told.index("complex")
+    assert output.index("mean, std or size") < output.index("complex")
     assert f"The usual reasons: {REASONS}." in page(run)
     assert 'class="note honest" id="accuracy"' in page(run)
 
 
-def test_runs_without_labels_or_from_before_open(runs, tmp_path):
+def test_runs_without_labels_or_of_older_versions_open(runs, tmp_path):
     run = evaluate(
         Classifier(by_colour), coloured()[:3].take([0]), methods=["random"], metrics=None, out=tmp_path, observer=Silent()
     )

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
 
 MAIN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from snellen.cli.main import main; main()"
-"""What a shell starts in the background ignores Ctrl-C, and so would all that it starts; this hears it."""
+"""A process that a shell starts in the background ignores Ctrl-C, and so do its children; this one does not."""
 
 
 def command(images: Path, out: Path) -> list[str]:
@@ -60,10 +60,10 @@ def test_an_interrupted_run_says_that_nothing_is_lost(undisturbed, tmp_path):
     while not units(tmp_path / "interrupted") and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert said.decode().endswith("snellen: interrupted; finished work is kept, and the same command continues\n")
-    assert "Traceback" not in said.decode()
+    assert output.decode().endswith("snellen: interrupted; finished work is kept, and the same command continues\n")
+    assert "Traceback" not in output.decode()
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def test_killed_runs_continue_to_the_same_bits(undisturbed, tmp_path, kills):
     images, reference = undisturbed
     out = tmp_path / "killed"
     luck = random.Random(sum(kills))
-    for wanted in kills:
+    for finished in kills:
         process = start(images, out)
         deadline = time.monotonic() + 120
-        while len(units(out)) < wanted and process.poll() is None and time.monotonic() < deadline:
+        while len(units(out)) < finished and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.002)
         time.sleep(luck.uniform(0, 0.05))
         os.kill(process.pid, signal.SIGKILL)
@@ -85,11 +85,11 @@ def test_killed_runs_continue_to_the_same_bits(undisturbed, tmp_path, kills):
         process.stdout.close()
     before = units(out)
     assert len(before) >= kills[-1]
-    said = finish(images, out)
+    output = finish(images, out)
     after = units(out)
     assert {name: after[name] for name in before} == before, "a finished unit was run again"
     if len(before) < len(after):
-        assert f"{len(before)} of {len(after)} units are already finished" in said
+        assert f"{len(before)} of {len(after)} units are already finished" in output
     assert (out / "scores.parquet").read_bytes() == (reference / "scores.parquet").read_bytes()
     assert sorted(path.name for path in out.glob("maps/*")) == sorted(path.name for path in reference.glob("maps/*"))
     assert not list(out.rglob(".writing-*"))

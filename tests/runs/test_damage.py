@@ -1,4 +1,4 @@
-"""Damaged files: never read as if they were whole, said in a sentence, and computed again."""
+"""Damaged files are never read as if they were intact; they are reported in a sentence and computed again."""
 
 from __future__ import annotations
 
@@ -80,27 +80,27 @@ def test_damaged_files_are_refused_by_readers_and_computed_again_by_writers(subj
         read_all(Run(folder))
     assert "\n" not in str(caught.value)
     assert "again" in str(caught.value)
-    assert [one for one in verify(folder).problems if path.name in one]
+    assert [sentence for sentence in verify(folder).problems if path.name in sentence]
     seen = Listening()
     again = computed(subject, folder, seen)
-    assert [one for one in seen.notes if path.name in one and "is computed again" in one]
+    assert [sentence for sentence in seen.notes if path.name in sentence and "is computed again" in sentence]
     assert read_all(again).equals(made.table())
     assert verify(folder).problems == []
     assert list(folder.glob("damaged/*")), "what was damaged is kept for a look"
 
 
-def test_turned_signs_of_a_map_never_become_numbers(folder):
+def test_flipped_signs_in_a_map_file_are_refused(folder):
     """Every sign bit of every map: the pointing game would fall without a word."""
     for path in folder.glob("maps/*"):
         content = bytearray(path.read_bytes())
         start = 8 + int.from_bytes(content[:8], "little")
-        content[start + 3 :: 4] = bytes(one ^ 0x80 for one in content[start + 3 :: 4])
+        content[start + 3 :: 4] = bytes(byte ^ 0x80 for byte in content[start + 3 :: 4])
         path.write_bytes(content)
     with pytest.raises(DamagedError, match="its content does not match its name"):
         read_all(Run(folder))
 
 
-def test_a_changed_digit_in_a_record_is_seen_though_it_is_still_json(folder):
+def test_a_changed_digit_in_a_record_is_refused_though_it_is_still_json(folder):
     path = first(folder, "units/*")
     text = path.read_text()
     place = text.index('"seconds": ') + len('"seconds": ')
@@ -118,12 +118,12 @@ def test_records_of_older_versions_have_no_checksum_and_open(made, folder):
         record.pop("merged", None)
         path.write_text(json.dumps(record))
     assert read_all(Run(folder)).equals(made.table())
-    found = verify(folder)
-    assert found.problems == []
-    assert "have no checksum" in found.summary
+    result = verify(folder)
+    assert result.problems == []
+    assert "have no checksum" in result.summary
 
 
-def test_a_unit_that_is_gone_from_a_finished_run_is_missed(subject, made, folder):
+def test_a_missing_unit_of_a_finished_run_is_refused(subject, made, folder):
     path = first(folder, "units/*")
     path.unlink()
     with pytest.raises(DamagedError, match=f"{path.name}' is damaged .it is missing"):
@@ -132,11 +132,11 @@ def test_a_unit_that_is_gone_from_a_finished_run_is_missed(subject, made, folder
     assert computed(subject, folder).table().equals(made.table())
 
 
-def test_a_damaged_lesson_is_learnt_again(subject, made, folder):
+def test_a_damaged_fitted_state_is_fitted_again(subject, made, folder):
     flip(first(folder, "lessons/*.safetensors"))
     seen = Listening()
     assert computed(subject, folder, seen).table().equals(made.table())
-    assert any("lessons" in one and "is computed again" in one for one in seen.notes)
+    assert any("lessons" in note and "is computed again" in note for note in seen.notes)
     assert verify(folder).problems == []
 
 
@@ -144,14 +144,14 @@ def test_a_damaged_variant_is_trained_again(tmp_path):
     geometry = snellen.Geometry(size=(32, 32), crop=1.0)
     images = from_folder(write_labelled(tmp_path / "images", 4), geometry=geometry)
     training = from_folder(write_labelled(tmp_path / "training", 10), geometry=geometry)
-    asked = {"methods": ["gradient"], "metrics": ["repeatability"], "recipe": recipe, "training": training}
+    request = {"methods": ["gradient"], "metrics": ["repeatability"], "recipe": recipe, "training": training}
     classifier = snellen.Classifier(load())
-    before = evaluate(classifier, images, **asked, out=tmp_path / "run")
+    before = evaluate(classifier, images, **request, out=tmp_path / "run")
     file = next(path for path in (tmp_path / "run" / "relatives").iterdir() if path.suffix != ".json")
     flip(file)
     seen = Listening()
-    after = evaluate(classifier, images, **asked, out=tmp_path / "run", observer=seen)
-    assert any(file.name in one and "is computed again" in one for one in seen.notes)
+    after = evaluate(classifier, images, **request, out=tmp_path / "run", observer=seen)
+    assert any(file.name in note and "is computed again" in note for note in seen.notes)
     assert after.table().equals(before.table())
     assert verify(tmp_path / "run").problems == []
 

@@ -43,7 +43,7 @@ def finished(subject, tmp_path_factory):
     )
 
 
-def test_six_lines_give_a_table(subject):
+def test_evaluate_gives_a_table(subject):
     classifier, samples = subject
     run = snellen.evaluate(classifier, samples, methods=["gradient", "random"], metrics=["complexity"])
     assert list(run.table().index) == ["gradient", "random"]
@@ -60,17 +60,17 @@ def test_plug_ins_need_no_list(subject, methods):
     assert run.metrics == ["complexity", "sparseness"]
 
 
-def test_maps_alone_are_kept_and_metrics_that_come_later_find_them(subject, tmp_path):
+def test_maps_without_metrics_are_stored_and_reused_by_later_metrics(subject, tmp_path):
     classifier, samples = subject
     ids = list(samples.ids)
     run = evaluate(classifier, samples, methods=["gradient", "random"], metrics=None, out=tmp_path)
     assert run.complete
     assert run.metrics == []
     maps = run.maps("gradient", ids)
-    written = {one: one.stat().st_mtime_ns for one in tmp_path.glob("units/*.json")}
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.glob("units/*.json")}
     assert len(written) == 2
     evaluate(classifier, samples, methods=["gradient", "random"], metrics=None, out=tmp_path)
-    assert {one: one.stat().st_mtime_ns for one in tmp_path.glob("units/*.json")} == written
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("units/*.json")} == written
     scored = evaluate(classifier, samples, methods=["gradient"], metrics=["complexity"], out=tmp_path)
     assert scored.costs()["forward"].tolist() == [0]
     np.testing.assert_array_equal(scored.maps("gradient", ids), maps)
@@ -80,7 +80,7 @@ def test_maps_alone_are_kept_and_metrics_that_come_later_find_them(subject, tmp_
         evaluate(classifier, samples, methods=["gradient"], metrics=[], out=tmp_path)
 
 
-def test_a_map_of_another_shape_is_an_error_and_not_kept(subject, tmp_path):
+def test_a_map_of_another_shape_is_an_error_and_not_stored(subject, tmp_path):
     classifier, samples = subject
 
     class Lopsided(type(METHODS.build("gradient"))):
@@ -98,7 +98,7 @@ def test_an_unwrapped_module_is_taken_too(subject):
     assert run.complete
 
 
-def test_every_cell_is_there_in_the_order_asked_for(finished):
+def test_scores_have_every_method_and_metric_in_the_order_of_the_call(finished):
     scores = finished.scores()
     assert len(scores) == len(METHOD_NAMES) * len(METRIC_NAMES) * 5
     assert list(dict.fromkeys(scores["method"])) == METHOD_NAMES
@@ -109,7 +109,7 @@ def test_every_cell_is_there_in_the_order_asked_for(finished):
 def test_scores_are_those_of_the_plain_calls(subject, finished):
     """The loop adds nothing: method and metric called by hand on the whole batch give the same numbers."""
     classifier, samples = subject
-    inputs = classifier.to_inputs(torch.stack([one.image for one in samples]))
+    inputs = classifier.to_inputs(torch.stack([sample.image for sample in samples]))
     targets = classifier.logits(inputs).argmax(dim=1)
     rng = snellen.Rng(0, tuple(samples.ids))
     for method_name in METHOD_NAMES:
@@ -128,12 +128,12 @@ def test_planned_passes_are_what_was_counted(finished):
     assert totals.backward + totals.shared_backward == planned.backward
 
 
-def test_the_estimate_knows_what_sharing_spares(subject, tmp_path):
-    said = []
+def test_the_estimate_subtracts_what_the_cache_saves(subject, tmp_path):
+    notes = []
 
     class Listening(Silent):
         def note(self, text):
-            said.append(text)
+            notes.append(text)
 
     evaluate(
         *subject,
@@ -143,8 +143,8 @@ def test_the_estimate_knows_what_sharing_spares(subject, tmp_path):
         observer=Listening(),
     )
     # Per image: two maps of one pass and 2 × 2 × 3 perturbed maps; the second map and half of the others come for free.
-    assert "70 forward and 70 backward passes" in said[-1]
-    assert "the cache saves 35 and 35" in said[-1]
+    assert "70 forward and 70 backward passes" in notes[-1]
+    assert "the cache saves 35 and 35" in notes[-1]
     totals = Run(tmp_path).record.totals
     assert (totals.shared_forward, totals.shared_backward) == (35, 35)
 
@@ -192,7 +192,7 @@ def test_a_new_metric_uses_the_maps_that_are_there(subject, tmp_path):
     assert len(run.scores()) == 2 * 2 * 5
 
 
-def test_predictions_labels_and_targets_are_kept(subject, finished):
+def test_predictions_labels_and_targets_are_stored(subject, finished):
     _, samples = subject
     frame = finished.samples()
     assert list(frame["label"]) == [0, 1, 2, 0, 1]
@@ -200,20 +200,20 @@ def test_predictions_labels_and_targets_are_kept(subject, finished):
     assert finished.picture(samples.ids[0]).shape == (24, 24, 3)
 
 
-@pytest.mark.parametrize(("target", "wanted"), [("label", [0, 1, 2, 0, 1]), (2, [2] * 5), ("1", [1] * 5)])
-def test_targets_are_what_was_asked_for(subject, target, wanted):
+@pytest.mark.parametrize(("target", "classes"), [("label", [0, 1, 2, 0, 1]), (2, [2] * 5), ("1", [1] * 5)])
+def test_target_sets_the_explained_class(subject, target, classes):
     run = evaluate(*subject, methods=["gradient"], metrics=["complexity"], target=target)
-    assert list(run.samples()["target"]) == wanted
+    assert list(run.samples()["target"]) == classes
 
 
 def test_least_likely_is_the_least_likely(subject):
     classifier, samples = subject
     run = evaluate(classifier, samples, methods=["gradient"], metrics=["complexity"], target="least-likely")
-    inputs = classifier.to_inputs(torch.stack([one.image for one in samples]))
+    inputs = classifier.to_inputs(torch.stack([sample.image for sample in samples]))
     assert list(run.samples()["target"]) == classifier.logits(inputs).argmin(dim=1).tolist()
 
 
-def test_another_seed_changes_only_what_draws(subject):
+def test_another_seed_changes_only_random_methods(subject):
     tables = [
         evaluate(*subject, methods=["gradient", "random"], metrics=["complexity"], seed=seed).table() for seed in (0, 1)
     ]
@@ -307,7 +307,7 @@ def test_a_newer_schema_is_refused(finished, tmp_path):
 
 def test_labels_beyond_the_classes_are_refused(subject):
     classifier, samples = subject
-    wrong = from_arrays(torch.stack([one.image for one in samples]), labels=[0, 1, 2, 3, 0])
+    wrong = from_arrays(torch.stack([sample.image for sample in samples]), labels=[0, 1, 2, 3, 0])
     with pytest.raises(SnellenError, match=r"'3' has label 3, but .* has classes 0 to 2"):
         evaluate(classifier, wrong, methods=["gradient"], metrics=["complexity"])
 
@@ -380,7 +380,7 @@ REQUEST = {"methods": ["input-x-gradient", "grad-cam"], "metrics": ["breaks-in-a
 
 
 def test_a_metric_that_refuses_a_method_loses_nothing_else(subject, tmp_path):
-    """Its sentence is kept in the folder, the run counts as finished, and nobody asks it again."""
+    """Its sentence is stored in the folder, the run counts as finished, and the metric is not called again."""
     settings = REQUEST | {"out": tmp_path, "options": Options(shard=2)}
     with _breaking_metric(SnellenError("grad-cam and I do not go together")):
         run = evaluate(*subject, **settings)

@@ -111,7 +111,7 @@ def test_a_dask_cluster_gives_the_same_bits_and_survives_a_lost_worker(subject, 
 
 
 @pytest.mark.slow
-def test_black_boxes_from_a_module_and_lambdas_travel(subject, tmp_path):
+def test_black_boxes_from_a_module_and_lambdas_reach_the_workers(subject, tmp_path):
     _, samples = subject
     options = Options(shard=6, workers=2)
     box = snellen.Classifier(logits)
@@ -178,5 +178,5 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_classes_and_lambdas_of_a_script_reach_the_workers() -> None:
     """A notebook defines methods and models in `__main__`, which no worker can import."""
-    found = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=280, check=False)
-    assert found.stdout.strip() == "alike", found.stderr
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=280, check=False)
+    assert done.stdout.strip() == "alike", done.stderr

@@ -52,6 +52,6 @@ def test_six_patients_are_too_few_and_every_page_says_so(tmp_path):
 
 def test_groups_of_arrays_and_lists():
     images = torch.rand(4, 3, 6, 6, generator=torch.Generator().manual_seed(0))
-    assert [one.group for one in from_arrays(images, groups=["a", None, "b", "a"])] == ["a", None, "b", "a"]
+    assert [sample.group for sample in from_arrays(images, groups=["a", None, "b", "a"])] == ["a", None, "b", "a"]
     numbered = from_arrays(images, groups=np.array([3, 3, 7, 7])).take([1, 2])
-    assert [one.group for one in numbered] == ["3", "7"]
+    assert [sample.group for sample in numbered] == ["3", "7"]

@@ -1,4 +1,4 @@
-"""A plug-in that changes what it was lent fails by name, and the numbers of all others are the same bits as without it."""
+"""A plug-in that changes shared objects fails by name, and all other scores are the same bits as without it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def clean(samples):
 
 def bits(run: Run, but: str = "") -> dict[tuple[str, str, str], float]:
     rows = run.scores()
-    return {tuple(one[:3]): one[3] for one in rows.itertuples(index=False) if but not in one[1:3] or not but}
+    return {tuple(row[:3]): row[3] for row in rows.itertuples(index=False) if but not in row[1:3] or not but}
 
 
 def head(classifier) -> nn.Linear:
@@ -68,10 +68,10 @@ CHANGES = {
 def test_a_method_that_changes_what_is_shared_fails_by_name_and_alone(samples, clean, tmp_path, what):
     with (
         own_method("writes", CHANGES[what]),
-        pytest.raises(UnfinishedError, match="2 of 8 units failed, the first being writes ") as told,
+        pytest.raises(UnfinishedError, match="2 of 8 units failed, the first being writes ") as caught,
     ):
         evaluate(Small(), samples, methods=["writes", *METHODS], metrics=METRICS, out=tmp_path, options=Options(shard=3))
-    assert f"writes changed {what.partition('#')[0]}" in str(told.value)
+    assert f"writes changed {what.partition('#')[0]}" in str(caught.value)
     assert bits(Run(tmp_path)) == clean
 
 
@@ -83,7 +83,7 @@ def test_a_metric_that_changes_what_is_shared_fails_by_name_and_alone(samples, c
         head(case.classifier).weight.data.neg_() if "head" in what else changed[what].data.zero_()
 
     lit = samples if what != "the truth" else [
-        snellen.Sample(one.id, one.image, one.label, torch.ones(32, 32, dtype=torch.bool)) for one in samples
+        snellen.Sample(sample.id, sample.image, sample.label, torch.ones(32, 32, dtype=torch.bool)) for sample in samples
     ]  # fmt: skip
     with own_metric("writes", act), pytest.raises(UnfinishedError, match="scores of shards failed"):
         evaluate(Small(), lit, methods=METHODS, metrics=["writes", *METRICS], out=tmp_path, options=Options(shard=3))
@@ -104,8 +104,8 @@ def test_a_metric_that_changes_a_variant_is_caught(samples, checkpoints, tmp_pat
         evaluate(Small(), samples, methods=["gradient"], metrics=metrics, out=tmp_path, checkpoints=checkpoints)
 
 
-def test_answers_that_are_shared_may_be_written_to(samples, clean, tmp_path):
-    """Whoever gets a shared gradient, or a map that was explained before, gets one of its own."""
+def test_cached_outputs_are_copies_that_plug_ins_may_change(samples, clean, tmp_path):
+    """A cached gradient, or a map that was explained before, is copied for each plug-in."""
 
     def method(classifier, inputs, targets) -> None:
         classifier.gradient(inputs, targets, cached=True)[0].zero_()
@@ -125,7 +125,7 @@ def test_answers_that_are_shared_may_be_written_to(samples, clean, tmp_path):
     assert bits(run, but="writes") == clean
 
 
-def test_weights_that_are_changed_for_a_while_leave_no_shared_answers(samples, clean, tmp_path):
+def test_outputs_of_temporarily_changed_weights_are_not_cached(samples, clean, tmp_path):
     def act(classifier, inputs, targets) -> None:
         weight = head(classifier).weight
         before = weight.clone()
@@ -138,7 +138,7 @@ def test_weights_that_are_changed_for_a_while_leave_no_shared_answers(samples, c
     assert bits(run, but="borrows") == clean
 
 
-def test_settings_of_torch_and_left_gradients_are_taken_back(samples, clean):
+def test_settings_of_torch_and_left_gradients_are_restored(samples, clean):
     def act(classifier, inputs, targets) -> None:
         torch.set_default_dtype(torch.float64)
         torch.set_num_threads(3)
@@ -169,13 +169,13 @@ class Replacing(Small):
         return super().forward(images) * self.ones[:, None]
 
 
-def test_what_the_model_does_by_itself_is_no_plug_ins_fault(samples, clean):
+def test_changes_that_the_model_makes_itself_are_allowed(samples, clean):
     run = evaluate(Replacing(), samples, methods=METHODS, metrics=METRICS, options=Options(shard=3))
     assert run.complete
     assert bits(run) == clean
 
 
-def test_a_failure_of_the_plug_in_itself_is_told_and_its_change_is_taken_back():
+def test_an_error_of_the_plug_in_is_raised_and_its_changes_are_restored():
     classifier, inputs = snellen.Classifier(Small()), torch.rand(2, 3, 32, 32)
     before = inputs.clone()
 

@@ -1,4 +1,4 @@
-"""People's evidence in a run folder: kept whole, replaced by study, never mixed with simulated people."""
+"""Study results in a run folder: stored completely, replaced per study, never mixed with simulated people."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def people(**changes: object) -> StudyResult:
     standing = MethodStanding("gradient", "overlay", "pass", "better than people without a map", (contrast,), (), "")
     outcome = TaskOutcome("error-detection", "ability", "1 for right", True, "the rule", arms, (standing,))
     rows = [(f"image {at}", "gradient", "overlay", "people:error-detection", at / 4, 5, 0.1, "human") for at in range(4)]
-    given = {
+    values = {
         "title": "A study", "digest": "d" * 32, "source": "human", "begun": "2026-01-02", "ended": "2026-01-09",
         "design": "between", "people": 41, "left_out": 3, "outcomes": (outcome,),
         "links": (MetricLink("error-detection", "deletion", "opposite", -0.5, -0.8, -0.2, 0.01, 12, 3),),
         "images": pd.DataFrame(rows, columns=list(COLUMNS)),
     }  # fmt: skip
-    return StudyResult(**(given | changes))  # type: ignore[arg-type]
+    return StudyResult(**(values | changes))  # type: ignore[arg-type]
 
 
-def told(one: StudyResult) -> str:
-    return repr({field.name: getattr(one, field.name) for field in dataclasses.fields(one) if field.name != "images"})
+def text_of(study: StudyResult) -> str:
+    return repr({field.name: getattr(study, field.name) for field in dataclasses.fields(study) if field.name != "images"})
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(one.relative_to(folder)): one.read_bytes() for one in sorted(folder.rglob("*")) if one.is_file()}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +69,13 @@ def run(subject, tmp_path) -> Run:
     return evaluate(*subject, methods=names, metrics=["complexity"], out=tmp_path / "run", options=Options(threads=1))
 
 
-def test_what_was_written_comes_back_and_the_run_s_own_files_stay(run):
+def test_a_written_study_is_read_back_and_other_files_stay(run):
     before = files(run.folder)
     assert run.people() == ()
     write_people(run.folder, people())
-    found = Run(run.folder).people()
-    assert [told(one) for one in found] == [told(people())]
-    pd.testing.assert_frame_equal(found[0].images, people().images)
+    studies = Run(run.folder).people()
+    assert [text_of(study) for study in studies] == [text_of(people())]
+    pd.testing.assert_frame_equal(studies[0].images, people().images)
     after = files(run.folder)
     assert {name: content for name, content in after.items() if not name.startswith("people/")} == before
     assert sorted(Path(name).suffix for name in set(after) - set(before)) == [".json", ".parquet"]
@@ -85,7 +85,7 @@ def test_what_was_written_comes_back_and_the_run_s_own_files_stay(run):
     assert set(Run(run.folder).scores()["metric"]) == {"complexity"}
 
 
-def test_people_s_scores_have_the_form_of_a_metric_s_and_say_who_judged(run):
+def test_scores_of_people_have_the_form_of_a_metric_s_and_name_their_source(run):
     write_people(run.folder, people())
     (scores,) = run.people()[0].scores
     assert (scores.method, scores.metric, scores.source) == ("gradient", "people:error-detection", "human")
@@ -95,14 +95,14 @@ def test_people_s_scores_have_the_form_of_a_metric_s_and_say_who_judged(run):
     assert simulated.scores[0].source == "simulated"
 
 
-def test_the_same_study_takes_its_own_place_and_another_stands_beside_it(run):
+def test_a_study_replaces_its_earlier_result_and_no_other(run):
     write_people(run.folder, people())
     more = people(people=60, images=people().images.assign(value=1.0))
     write_people(run.folder, more)
-    assert [one.people for one in run.people()] == [60]
+    assert [study.people for study in run.people()] == [60]
     assert len(files(run.folder / "people")) == 2  # nothing refers to the old table, so it is gone
     write_people(run.folder, people(digest="e" * 32, title="Another", ended="2025-12-01"))
-    assert [one.title for one in run.people()] == ["Another", "A study"]
+    assert [study.title for study in run.people()] == ["Another", "A study"]
     write_people(run.folder, more)
     assert len(run.people()) == 2
 
@@ -111,12 +111,12 @@ def test_simulated_people_never_take_the_place_of_people(run):
     rehearsal = people(source="simulated")
     write_people(run.folder, rehearsal)
     write_people(run.folder, people())
-    assert [one.source for one in run.people()] == ["human"]
+    assert [study.source for study in run.people()] == ["human"]
     with pytest.raises(SnellenError, match="simulated people never take their place"):
         write_people(run.folder, rehearsal)
-    assert [one.source for one in run.people()] == ["human"]
+    assert [study.source for study in run.people()] == ["human"]
     both = merge_studies([(rehearsal,), (people(),)])
-    assert [one.source for one in both] == ["human"]
+    assert [study.source for study in both] == ["human"]
 
 
 def test_joined_runs_have_the_studies_of_all(subject, run, tmp_path):
@@ -124,7 +124,7 @@ def test_joined_runs_have_the_studies_of_all(subject, run, tmp_path):
     write_people(run.folder, people())
     write_people(other.folder, people())
     write_people(other.folder, people(digest="f" * 32, title="Another"))
-    assert [one.title for one in JoinedRuns([run, other]).people()] == ["A study", "Another"]
+    assert [study.title for study in JoinedRuns([run, other]).people()] == ["A study", "Another"]
 
 
 def test_a_folder_that_is_being_written_is_left_alone(run):

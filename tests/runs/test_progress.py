@@ -1,4 +1,4 @@
-"""What an observer is told through another one."""
+"""A relay passes calls on to another observer."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from snellen.runs.progress import Observer, Relay
 from snellen.types import Passes
 
 
-class Heard:
-    """Keeps everything that it is told, in order."""
+class CallRecorder:
+    """Records every call, in order."""
 
     def __init__(self):
-        self.told = []
+        self.calls = []
 
     def note(self, text):
-        self.told.append(("note", text))
+        self.calls.append(("note", text))
 
     def begin(self, stage, passes, units):
-        self.told.append(("begin", stage, passes, units))
+        self.calls.append(("begin", stage, passes, units))
 
     def running(self, what):
-        self.told.append(("running", what))
+        self.calls.append(("running", what))
 
     def passed(self, passes):
-        self.told.append(("passed", passes))
+        self.calls.append(("passed", passes))
 
     def finished(self, passes):
-        self.told.append(("finished", passes))
+        self.calls.append(("finished", passes))
 
     def end(self):
-        self.told.append(("end",))
+        self.calls.append(("end",))
 
 
-def tell(observer):
+def call_all(observer):
     observer.note("good news")
     observer.note("old news")
     observer.begin("explaining", Passes(forward=3), 2)
@@ -41,17 +41,17 @@ def tell(observer):
     observer.end()
 
 
-def test_a_relay_tells_all_with_its_title_and_only_the_wanted_sentences():
-    plain, heard = Heard(), Heard()
-    relay = Relay(heard, "simple-fr", shows=lambda text: "old" not in text)
+def test_a_relay_adds_its_title_and_filters_notes():
+    plain, titled = CallRecorder(), CallRecorder()
+    relay = Relay(titled, "simple-fr", shows=lambda text: "old" not in text)
     assert isinstance(relay, Observer)
-    tell(relay)
-    tell(Relay(plain))
-    assert plain.told[:3] == [("note", "good news"), ("note", "old news"), ("begin", "explaining", Passes(forward=3), 2)]
-    assert heard.told == [
+    call_all(relay)
+    call_all(Relay(plain))
+    assert plain.calls[:3] == [("note", "good news"), ("note", "old news"), ("begin", "explaining", Passes(forward=3), 2)]
+    assert titled.calls == [
         ("note", "good news"),
         ("begin", "simple-fr: explaining", Passes(forward=3), 2),
         ("running", "simple-fr: gradient"),
-        *plain.told[4:],
+        *plain.calls[4:],
     ]
-    assert [one[0] for one in plain.told[3:]] == ["running", "passed", "finished", "end"]
+    assert [call[0] for call in plain.calls[3:]] == ["running", "passed", "finished", "end"]

@@ -50,8 +50,8 @@ def workshop(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(where)
         patch.setattr(sys, "path", [*sys.path])
-        asked = {"model": "own_model:load", "images": "images", "size": 32, "threads": 1, "out": "run"}
-        Settings.of(asked | {"methods": ["gradient", "random"], "metrics": ["complexity"]}).run(Silent())
+        settings = {"model": "own_model:load", "images": "images", "size": 32, "threads": 1, "out": "run"}
+        Settings.of(settings | {"methods": ["gradient", "random"], "metrics": ["complexity"]}).run(Silent())
     return where
 
 
@@ -59,7 +59,7 @@ def workshop(tmp_path_factory):
 def here(workshop, monkeypatch):
     """The workshop as it is after a restart: nothing of it has been imported."""
     monkeypatch.chdir(workshop)
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(workshop))])
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(workshop))])
     sys.modules.pop("own_model", None)
     (workshop / "executed").unlink(missing_ok=True)
     return workshop
@@ -74,20 +74,20 @@ def stranger(here, tmp_path, **changes):
     return folder
 
 
-def refused(call, *words):
+def refused(call, *phrases):
     with pytest.raises(SnellenError) as caught:
         call()
-    said = str(caught.value)
-    assert "was not made here and would" in said
-    assert "--trust" in said
-    assert "\n" not in said
-    for one in words:
-        assert one in said
+    sentence = str(caught.value)
+    assert "was not made here and would" in sentence
+    assert "--trust" in sentence
+    assert "\n" not in sentence
+    for phrase in phrases:
+        assert phrase in sentence
 
 
 def invoked(*words):
     def call():
-        done = CliRunner().invoke(app, [str(one) for one in words])
+        done = CliRunner().invoke(app, [str(word) for word in words])
         if done.exception is not None:
             raise done.exception
 
@@ -125,14 +125,14 @@ def test_only_reading_needs_no_trust(here, tmp_path):
     assert not (here / "executed").exists()
 
 
-def test_trust_is_given_once(here, tmp_path):
+def test_trust_is_needed_once(here, tmp_path):
     folder = stranger(here, tmp_path)
     invoked("resume", folder, "--trust")()
     assert (here / "executed").exists()
     invoked("resume", folder)()
 
 
-def test_runs_without_a_seal_are_not_known(here, tmp_path):
+def test_runs_without_a_seal_are_not_trusted(here, tmp_path):
     folder = stranger(here, tmp_path)
     record = json.loads((folder / "run.json").read_bytes())
     del record["seal"], record["checksum"]
@@ -163,8 +163,8 @@ def test_a_recipe_and_a_scheduler_are_named_and_left_alone(here, tmp_path):
 
 
 def test_models_that_come_with_snellen_need_no_trust(tmp_path):
-    asked = {"model": "digits", "images": "zoo:digits", "methods": ["random"], "metrics": ["complexity"], "shard": 600}
-    Settings.of(asked | {"out": str(tmp_path / "run")}).run(Silent())
+    settings = {"model": "digits", "images": "zoo:digits", "methods": ["random"], "metrics": ["complexity"], "shard": 600}
+    Settings.of(settings | {"out": str(tmp_path / "run")}).run(Silent())
     record = json.loads((tmp_path / "run" / "run.json").read_bytes())
     assert record["seal"] is None
     invoked("resume", tmp_path / "run")()
@@ -190,7 +190,7 @@ def test_variants_of_the_same_architecture_are_stored_as_weights():
     content, ending = pack(other, "another", classifier, inputs)
     assert ending == ".safetensors"
     twin = unpack(content, ending, classifier)
-    assert all((one == two).all() for one, two in zip(other.parameters(), twin.parameters(), strict=True))
+    assert all((first == second).all() for first, second in zip(other.parameters(), twin.parameters(), strict=True))
     assert pack(Wide(10), "wide", classifier, inputs)[1] == ".pickle"
 
 
@@ -211,10 +211,10 @@ def trained(tmp_path_factory):
     training = from_folder(write_labelled(where / "training", 10), geometry=geometry)
     from tests.runs.subject import load, recipe
 
-    asked = {"methods": ["gradient"], "metrics": ["reproducibility"], "recipe": recipe, "training": training}
+    request = {"methods": ["gradient"], "metrics": ["reproducibility"], "recipe": recipe, "training": training}
 
     def compute(folder, **more):
-        return evaluate(snellen.Classifier(load()), images, **asked, out=folder, observer=Silent(), **more)
+        return evaluate(snellen.Classifier(load()), images, **request, out=folder, observer=Silent(), **more)
 
     return where, compute, compute(where / "run").table()
 
@@ -257,13 +257,13 @@ def test_the_key_is_the_users_alone(tmp_path, monkeypatch):
     assert seals.is_sealed(["x"], mark)
     assert not seals.is_sealed(["y"], mark)
     assert not seals.is_sealed(["x"], None)
-    assert [one.name for one in (tmp_path / "home").iterdir()] == ["key"]
+    assert [path.name for path in (tmp_path / "home").iterdir()] == ["key"]
     assert stat.S_IMODE((tmp_path / "home" / "key").stat().st_mode) == 0o600
     monkeypatch.setenv(seals.HOME, str(tmp_path / "another"))
     assert not seals.is_sealed(["x"], mark)
 
 
-def test_without_a_home_nothing_is_sealed_and_that_is_said(here, tmp_path, monkeypatch):
+def test_without_a_home_nothing_is_sealed_and_a_sentence_says_so(here, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv(seals.HOME, str(tmp_path / "file"))
     assert seals.seal(["x"]) is None
@@ -276,7 +276,7 @@ def test_without_a_home_nothing_is_sealed_and_that_is_said(here, tmp_path, monke
     assert seals.first_time("x")
 
 
-def test_that_models_are_code_is_said_once(here, tmp_path, monkeypatch):
+def test_the_note_that_models_are_code_comes_once(here, tmp_path, monkeypatch):
     monkeypatch.setenv(seals.HOME, str(tmp_path / "home"))
     notes = []
 

@@ -1,4 +1,4 @@
-"""Relatives of the classifier: trained once, before anything is explained, kept in the run folder, and never guessed."""
+"""Variants of the classifier: trained once, before anything is explained, and stored in the run folder."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Listening(Silent):
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    where = tmp_path_factory.mktemp("given")
+    where = tmp_path_factory.mktemp("folders")
     write_labelled(where / "images", 6)
     write_labelled(where / "training", 20)
     write_checkpoints(where / "checkpoints")
@@ -54,7 +54,7 @@ def folders(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def given(folders):
+def images(folders):
     geometry = snellen.Geometry(size=(32, 32), crop=1.0)
     return {
         "samples": from_folder(folders / "images", geometry=geometry),
@@ -62,37 +62,37 @@ def given(folders):
     }
 
 
-def run(given, out, *, classifier=None, metrics=NAMES, methods=METHODS, how=recipe, options=None, observer=None, **more):
+def run(images, out, *, classifier=None, metrics=NAMES, methods=METHODS, how=recipe, options=None, observer=None, **more):
     return evaluate(
-        classifier or snellen.Classifier(load()), given["samples"], methods=methods, metrics=metrics, out=out, recipe=how,
-        training=given["training"], options=options or Options(shard=4, threads=1), observer=observer, **more,
+        classifier or snellen.Classifier(load()), images["samples"], methods=methods, metrics=metrics, out=out, recipe=how,
+        training=images["training"], options=options or Options(shard=4, threads=1), observer=observer, **more,
     )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def alone(given, tmp_path_factory):
-    return run(given, tmp_path_factory.mktemp("alone"))
+def alone(images, tmp_path_factory):
+    return run(images, tmp_path_factory.mktemp("alone"))
 
 
-def test_relatives_are_trained_first_and_their_facts_are_recorded(given, tmp_path):
+def test_variants_are_trained_first_and_recorded(images, tmp_path):
     seen = Listening()
-    found = run(given, tmp_path, observer=seen)
+    result = run(images, tmp_path, observer=seen)
     assert [stage for stage, _ in seen.stages] == ["looking at the images", "training variants", "explaining"]
     assert dict(seen.stages)["training variants"] == 3
-    facts = found.record.variants
+    facts = result.record.variants
     assert set(facts) == {"other-seed", "other-architecture", "permuted-labels"}
-    for one in facts.values():
-        assert 0 <= one.accuracy <= 1
-        assert one.cost.seconds > 0
-    table = found.table()
+    for variant in facts.values():
+        assert 0 <= variant.accuracy <= 1
+        assert variant.cost.seconds > 0
+    table = result.table()
     assert table.loc["random", "data-randomisation"] == pytest.approx(1.0), "a map that ignores the model is unmoved"
     assert -1 <= table.loc["gradient", "data-randomisation"] < 0.999
-    totals, planned = found.record.totals, found.record.planned
+    totals, planned = result.record.totals, result.record.planned
     assert totals.forward + totals.shared_forward == planned.forward
     assert totals.backward + totals.shared_backward == planned.backward
 
 
-def test_nothing_is_trained_twice_and_scores_stay(given, alone, monkeypatch):
+def test_no_variant_is_trained_twice_and_scores_stay(images, alone, monkeypatch):
     before = {path: path.stat().st_mtime_ns for path in alone.folder.rglob("relatives/*")}
     assert len(before) == 6, "three modules, and the records that name them"
     units = set(alone.folder.glob("units/*"))
@@ -101,19 +101,19 @@ def test_nothing_is_trained_twice_and_scores_stay(given, alone, monkeypatch):
         raise AssertionError("trained twice")
 
     monkeypatch.setattr(variant_training.TrainVariants, "__call__", never)
-    again = run(given, alone.folder, metrics=[*NAMES, "complexity"])
+    again = run(images, alone.folder, metrics=[*NAMES, "complexity"])
     assert {path: path.stat().st_mtime_ns for path in alone.folder.rglob("relatives/*")} == before
     assert units < set(alone.folder.glob("units/*")), "the old units stand, new ones hold the new metric"
     assert again.table()[NAMES].equals(alone.table())
 
 
-def test_another_recipe_trains_others_and_the_scores_follow(given, alone, tmp_path):
+def test_another_recipe_trains_other_variants_and_gives_other_units(images, alone, tmp_path):
     for how in (functools.partial(slower, steps=1), functools.partial(slower, steps=3)):
-        found = run(given, tmp_path, methods=["gradient"], metrics=["repeatability", "complexity"], how=how)
+        result = run(images, tmp_path, methods=["gradient"], metrics=["repeatability", "complexity"], how=how)
     assert len(list(tmp_path.glob("relatives/*.json"))) == 2
-    wanted = [one.unit for one in found.record.units]
-    units = list(snellen.runs.store.Store(tmp_path).units(wanted).values())
-    assert sum("complexity" in one.metrics for one in units) == 2, "a metric without relatives is not computed again"
+    keys = [unit.unit for unit in result.record.units]
+    units = list(snellen.runs.store.Store(tmp_path).units(keys).values())
+    assert sum("complexity" in unit.metrics for unit in units) == 2, "a metric without variants is not computed again"
     assert len(list(tmp_path.glob("units/*.json"))) == 4
     assert variant_training.recipe_identity(recipe) != variant_training.recipe_identity(slower)
 
@@ -151,72 +151,72 @@ def test_a_recipe_with_other_settings_is_another_recipe(kind):
     assert variant_training.recipe_identity(kind(1)) != variant_training.recipe_identity(kind(3))
 
 
-def test_a_recipe_may_seed_what_it_likes(given, tmp_path):
+def test_a_recipe_that_seeds_global_generators_does_not_change_them(images, tmp_path):
     classifier = snellen.Classifier(load())  # whose initial weights are drawn
     states = np.random.get_state()[1].tolist(), torch.get_rng_state()
-    run(given, tmp_path, classifier=classifier, methods=["gradient"], metrics=["repeatability"])
+    run(images, tmp_path, classifier=classifier, methods=["gradient"], metrics=["repeatability"])
     assert np.random.get_state()[1].tolist() == states[0]
     assert torch.equal(torch.get_rng_state(), states[1])
 
 
 @pytest.mark.slow
-def test_workers_train_the_same(given, alone, tmp_path, monkeypatch):
+def test_workers_train_the_same(images, alone, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
-    found = run(given, tmp_path, options=Options(shard=4, workers=2))
-    assert found.table().equals(alone.table())
+    result = run(images, tmp_path, options=Options(shard=4, workers=2))
+    assert result.table().equals(alone.table())
 
 
 @pytest.mark.slow
-def test_every_test_that_needs_relatives_runs_on_the_digits(tmp_path):
+def test_every_metric_that_needs_variants_runs_on_the_digits(tmp_path):
     """From so few training pictures that the recipe takes a second."""
     classifier = snellen.zoo.load_classifier("digits")
-    given = {"samples": snellen.zoo.digit_samples()[:16], "training": snellen.zoo.training_digits()[:60]}
-    asked = {"methods": ["grad-cam", "edge"], "metrics": ALL, "how": "zoo:digits", "checkpoints": "zoo:digits"}
-    found = run(given, tmp_path, classifier=classifier, **asked)
-    table = found.table()
-    assert set(found.record.variants) >= {
+    images = {"samples": snellen.zoo.digit_samples()[:16], "training": snellen.zoo.training_digits()[:60]}
+    request = {"methods": ["grad-cam", "edge"], "metrics": ALL, "how": "zoo:digits", "checkpoints": "zoo:digits"}
+    result = run(images, tmp_path, classifier=classifier, **request)
+    table = result.table()
+    assert set(result.record.variants) >= {
         "checkpoint/epoch-1",
         "roar/0.5/1000/mean/grad-cam",
         "model-contrast/objects/6",
     }
-    assert found.record.variants["model-contrast/objects/6"].accuracy is None
-    assert found.record.variants["checkpoint/epoch-6"].accuracy > 0.8
+    assert result.record.variants["model-contrast/objects/6"].accuracy is None
+    assert result.record.variants["checkpoint/epoch-6"].accuracy > 0.8
     assert table.loc["edge", "model-contrast(correct_only=false)"] == pytest.approx(0, abs=1e-6)
     assert table.loc["edge", "checkpoint-sensitivity(states=2)"] == pytest.approx(0, abs=1e-6)
     assert table.loc["grad-cam", "checkpoint-sensitivity(states=2)"] > 0.05
-    totals, planned = found.record.totals, found.record.planned
+    totals, planned = result.record.totals, result.record.planned
     assert totals.forward + totals.shared_forward == planned.forward
 
 
-def test_a_method_that_learns_also_learns_on_the_relatives(given, tmp_path):
-    found = run(given, tmp_path, methods=["iba(steps=2, samples=2)"], metrics=["data-randomisation"])
-    assert found.table().notna().all().all()
+def test_a_method_that_needs_a_fit_is_fitted_to_the_variants_too(images, tmp_path):
+    result = run(images, tmp_path, methods=["iba(steps=2, samples=2)"], metrics=["data-randomisation"])
+    assert result.table().notna().all().all()
 
 
 # Refusals ---------------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_metric_lacks_is_said_before_anything_is_computed(given, tmp_path):
+def test_a_missing_requirement_is_refused_before_anything_is_computed(images, tmp_path):
     classifier = snellen.Classifier(load())
     with pytest.raises(SnellenError) as caught:
-        evaluate(classifier, given["samples"], methods=["gradient"], metrics=["repeatability", "complexity"], out=tmp_path)
+        evaluate(classifier, images["samples"], methods=["gradient"], metrics=["repeatability", "complexity"], out=tmp_path)
     assert str(caught.value) == "repeatability needs a recipe: give --recipe and --training. Or drop the metric."
     assert not list(tmp_path.glob("units/*"))
     with pytest.raises(SnellenError, match="belong together"):
-        evaluate(classifier, given["samples"], methods=["gradient"], metrics=["complexity"], recipe=recipe)
+        evaluate(classifier, images["samples"], methods=["gradient"], metrics=["complexity"], recipe=recipe)
 
 
-def test_unmet_says_what_is_missing():
+def test_missing_requirement_names_what_is_missing():
     classifier = snellen.Classifier(load())
     nothing = {"truths": False, "labels": False, "recipe": False, "checkpoints": False}
     everything = dict.fromkeys(nothing, True)
-    said = {name: planning.missing_requirement(METRICS.build(name), classifier, **nothing) for name in METRICS}
-    assert said["repeatability"] == "needs a recipe: give --recipe and --training"
-    assert said["pointing-game"] == "needs the truth of every picture: give --masks or --boxes"
-    assert said["complexity"] is None
-    assert said["model-consistency"] is None
+    missing = {name: planning.missing_requirement(METRICS.build(name), classifier, **nothing) for name in METRICS}
+    assert missing["repeatability"] == "needs a recipe: give --recipe and --training"
+    assert missing["pointing-game"] == "needs the truth of every picture: give --masks or --boxes"
+    assert missing["complexity"] is None
+    assert missing["model-consistency"] is None
     distilled = METRICS.build("model-consistency", {"distilled": True})
-    assert planning.missing_requirement(distilled, classifier, **nothing) == said["repeatability"]
+    assert planning.missing_requirement(distilled, classifier, **nothing) == missing["repeatability"]
     assert planning.missing_requirement(distilled, classifier, **everything) is None
     assert all(planning.missing_requirement(METRICS.build(name), classifier, **everything) is None for name in METRICS)
 
@@ -260,25 +260,25 @@ def not_picklable(dataset, seed, options):
         (not_picklable, "cannot be pickled .*define its class in an importable module"),
     ],
 )
-def test_a_recipe_that_does_not_work_is_one_sentence(given, tmp_path, how, sentence):
+def test_a_recipe_that_does_not_work_is_one_sentence(images, tmp_path, how, sentence):
     with pytest.raises(SnellenError, match=sentence) as caught:
-        run(given, tmp_path, methods=["gradient"], metrics=["repeatability"], how=how)
+        run(images, tmp_path, methods=["gradient"], metrics=["repeatability"], how=how)
     assert "\n" not in str(caught.value)
 
 
-def test_training_pictures_need_labels_that_the_classifier_knows(given, folders, tmp_path):
+def test_training_pictures_need_labels_that_the_classifier_knows(images, folders, tmp_path):
     geometry = snellen.Geometry(size=(32, 32), crop=1.0)
     bare = from_folder(write_images(tmp_path / "bare", 3), geometry=geometry)
     with pytest.raises(SnellenError, match=r"training picture '000\.png' has none"):
-        run(given | {"training": bare}, None, metrics=["repeatability"])
+        run(images | {"training": bare}, None, metrics=["repeatability"])
     (tmp_path / "far" / "7").mkdir(parents=True)
     (tmp_path / "bare" / "000.png").rename(tmp_path / "far" / "7" / "000.png")
     far = from_folder(tmp_path / "far", geometry=geometry)
     with pytest.raises(SnellenError, match="label 7, but 'Small' has classes 0 to 4"):
-        run(given | {"training": far}, None, metrics=["repeatability"])
+        run(images | {"training": far}, None, metrics=["repeatability"])
 
 
-def test_recipes_are_found_by_name():
+def test_find_recipe_takes_names():
     assert variant_training.find_recipe("zoo:digits") is snellen.zoo.digits_recipe
     assert variant_training.find_recipe("tests.runs.subject:recipe") is subject.recipe
     for wrong, sentence in (
@@ -293,16 +293,16 @@ def test_recipes_are_found_by_name():
 # Checkpoints ------------------------------------------------------------------------------------------------------------
 
 
-def test_checkpoints_stand_in_order_without_the_classifier_itself(folders):
+def test_checkpoints_are_in_order_without_the_classifier_itself(folders):
     classifier = snellen.Classifier(load())
-    found = variant_training.find_checkpoints(folders / "checkpoints", classifier)
-    assert list(found) == ["checkpoint/step-2", "checkpoint/step-10"]
-    assert torch.equal(found["checkpoint/step-2"].head.weight, -load().head.weight)
+    modules = variant_training.find_checkpoints(folders / "checkpoints", classifier)
+    assert list(modules) == ["checkpoint/step-2", "checkpoint/step-10"]
+    assert torch.equal(modules["checkpoint/step-2"].head.weight, -load().head.weight)
     assert list(variant_training.find_checkpoints("zoo:digits", snellen.zoo.load_classifier("digits"))) == [
-        f"checkpoint/epoch-{one}" for one in (1, 2, 4, 6)
+        f"checkpoint/epoch-{epoch}" for epoch in (1, 2, 4, 6)
     ]
     by_name = variant_training.find_checkpoints(
-        {"young": {key: 0 * one for key, one in load().state_dict().items()}}, classifier
+        {"young": {key: 0 * values for key, values in load().state_dict().items()}}, classifier
     )
     assert list(by_name) == ["checkpoint/young"]
 
@@ -337,7 +337,7 @@ def command(folders: Path, out: Path) -> list[str]:
     ]  # fmt: skip
 
 
-RELATIVES = 3 + (1 + 2) + 2
+VARIANTS = 3 + (1 + 2) + 2
 """Of retraining, of ROAR (whole pictures, and one for each method), and of model contrast."""
 
 
@@ -360,12 +360,12 @@ def test_a_killed_run_trains_only_what_is_missing(folders, tmp_path):
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     before = trained(out)
-    assert 1 <= len(before) < RELATIVES
+    assert 1 <= len(before) < VARIANTS
     done = subprocess.run(command(folders, out), cwd=HERE, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(before)} of {RELATIVES} variants are already trained" in done.stdout + done.stderr
+    assert f"{len(before)} of {VARIANTS} variants are already trained" in done.stdout + done.stderr
     after = trained(out)
-    assert len(after) == RELATIVES
+    assert len(after) == VARIANTS
     assert {name: after[name] for name in before} == before
     assert (out / "scores.parquet").read_bytes() == (reference / "scores.parquet").read_bytes()
     again = [*command(folders, out)[:3], "resume", str(out)]

@@ -21,16 +21,16 @@ CELLS = list(itertools.product(POPULATIONS, (30, 100), ((1, 4), (8, 4))))
 HARDEST = ("log-normal, long tail down, constant control", 30, (1, 4))
 
 
-def passes(name: str, images: int, family: tuple[int, int], draws: int, effect: float = 0.0, wanted: str = "pass") -> int:
+def passes(name: str, images: int, family: tuple[int, int], draws: int, effect: float = 0.0, expected: str = "pass") -> int:
     """In how many simulated tests some method gets the verdict."""
     rng = np.random.default_rng(11)
     controls = [f"control {at}" for at in range(family[1])]
-    found = 0
+    count = 0
     for at in range(draws):
         own, rivals = scores(name, rng, images, *family, effect)
         judged = against_controls(own, rivals, controls, seed=at)
-        found += any(decide_verdict(one)[0] == wanted for one in judged)
-    return found
+        count += any(decide_verdict(against)[0] == expected for against in judged)
+    return count
 
 
 def most(draws: int, rate: float = 0.05) -> int:
@@ -74,8 +74,8 @@ def test_hit_or_miss_is_safe_for_every_share_of_hits(images):
 @pytest.mark.slow
 def test_worse_methods_never_pass_and_better_ones_seldom_fail():
     assert passes("normal", 60, (8, 4), 40, effect=-0.3) == 0
-    assert passes("normal", 60, (8, 4), 40, effect=0.5, wanted="fail") <= most(40)
-    assert passes("log-normal", 60, (8, 4), 40, effect=0.5, wanted="fail") <= most(40)
+    assert passes("normal", 60, (8, 4), 40, effect=0.5, expected="fail") <= most(40)
+    assert passes("log-normal", 60, (8, 4), 40, effect=0.5, expected="fail") <= most(40)
 
 
 def test_a_clear_effect_passes():
@@ -83,7 +83,7 @@ def test_a_clear_effect_passes():
     assert passes("log-normal, long tail down", 100, (1, 4), 40, effect=1.2) >= 36
 
 
-def test_an_axiom_that_is_broken_just_so_seldom_counts_as_kept():
+def test_an_axiom_that_is_just_broken_seldom_passes():
     """Distances with a long tail upwards, whose mean is the tolerance itself: few images look better than they are."""
     rng = np.random.default_rng(5)
     by = axiom(0.05)

@@ -1,4 +1,4 @@
-"""Failures too rare to be seen are told beside a pass, and a margin that is known from the same scores is not overrated."""
+"""A pass has a note about failures too rare to be seen, and the margin, estimated from the same scores, is not too wide."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def judged(columns, controls=("random",), by=None):
     by = by or metric()
     methods = [method(name, name in controls) for name in columns]
     scores = long({(name, by.label): list(values) for name, values in columns.items()})
-    return {one.method: one for one in judge(scores, methods, [by])}
+    return {judgement.method: judgement for judgement in judge(scores, methods, [by])}
 
 
 def bounded(low=0.0, high=1.0, higher=True):
@@ -36,15 +36,15 @@ def test_false_passes_by_rare_failures_carry_the_note():
     for _ in range(10):
         own, rivals = populations.rare_failures(rng, 30, 8, 4)
         columns = {f"method {at}": own[:, at] for at in range(8)} | {f"control {at}": rivals[:, at] for at in range(4)}
-        found = judged(columns, controls=tuple(columns)[8:])
-        wrong += [one for one in found.values() if one.verdict == "pass"]
+        judgements = judged(columns, controls=tuple(columns)[8:])
+        wrong += [judgement for judgement in judgements.values() if judgement.verdict == "pass"]
     assert len(wrong) >= 10
-    assert {one.note for one in wrong} == {
+    assert {judgement.note for judgement in wrong} == {
         "could be undone by large failures on fewer than 1 in 10 images, which 30 need not show"
     }
 
 
-def test_differences_that_never_vary_carry_the_note_where_a_score_has_no_end():
+def test_differences_that_never_vary_carry_the_note_where_scores_are_unbounded():
     columns = {"a": np.ones(30), "random": np.zeros(30)}
     assert judged(columns)["a"].note
     # At the worst score already, the control cannot be beaten by a method that fails.
@@ -53,31 +53,32 @@ def test_differences_that_never_vary_carry_the_note_where_a_score_has_no_end():
 
 
 @pytest.mark.parametrize(("images", "noted"), [(30, True), (400, False)])
-def test_the_note_goes_as_images_come(images, noted):
+def test_the_note_disappears_with_more_images(images, noted):
     """Controls at .5 of [0, 1], a lead of about .05: a tenth of the images at 0 would cost .055, 3 of 400 cost little."""
     own = 0.55 + np.tile([-0.02, 0.0, 0.02, 0.01, -0.01], images // 5)
     columns = {"a": own, "random": np.full(images, 0.5)}
-    found = judged(columns, by=bounded())["a"]
-    assert found.verdict == "pass"
+    judgement = judged(columns, by=bounded())["a"]
+    assert judgement.verdict == "pass"
     # By hand: the low end of the lead against 3/n of a fall from .55 to 0.
-    assert (found.against[0].low <= 3 / images * 0.55) == noted
-    assert bool(found.note) == noted
+    assert (judgement.against[0].low <= 3 / images * 0.55) == noted
+    assert bool(judgement.note) == noted
     turned = judged({name: 1 - values for name, values in columns.items()}, by=bounded(higher=False))["a"]
-    assert turned.note == found.note
+    assert turned.note == judgement.note
 
 
 def test_only_a_pass_carries_the_note():
     rng = np.random.default_rng(1)
     for effect, verdict in ((0.0, "inconclusive"), (-2.0, "fail")):
-        found = judged({"a": rng.normal(size=60) + effect, "b": rng.normal(size=60) + 5, "random": rng.normal(size=60)})["a"]
-        assert (found.verdict, found.note) == (verdict, "")
+        columns = {"a": rng.normal(size=60) + effect, "b": rng.normal(size=60) + 5, "random": rng.normal(size=60)}
+        judgement = judged(columns)["a"]
+        assert (judgement.verdict, judgement.note) == (verdict, "")
 
 
 def test_the_rule_of_an_axiom_says_what_images_need_not_show():
     """Its tolerance is so small that a note would stand beside every pass."""
-    found = judged({"a": np.zeros(60), "b": np.ones(60), "random": np.zeros(60)}, by=axiom())["a"]
-    assert (found.verdict, found.note) == ("pass", "")
-    assert "breaks on fewer than 3 in n images, n of them need not show it" in found.rule
+    judgement = judged({"a": np.zeros(60), "b": np.ones(60), "random": np.zeros(60)}, by=axiom())["a"]
+    assert (judgement.verdict, judgement.note) == ("pass", "")
+    assert "breaks on fewer than 3 in n images, n of them need not show it" in judgement.rule
 
 
 def test_the_worst_value_is_that_of_the_metric():
@@ -95,9 +96,9 @@ def at_margin(draw, images, draws, factor=1.0):
     rng, wrong, before = np.random.default_rng(2), 0, 0
     for at in range(draws):
         own, rivals = populations.at_the_margin(draw, rng, images, 1, 1, factor * MARGIN)
-        (one,) = against_controls(own, rivals, ["control"], seed=at)[0]
-        wrong += one.alike
-        before += one.high <= MARGIN * math.sqrt((own.var(ddof=1) + rivals.var(ddof=1)) / 2)
+        (difference,) = against_controls(own, rivals, ["control"], seed=at)[0]
+        wrong += difference.alike
+        before += difference.high <= MARGIN * math.sqrt((own.var(ddof=1) + rivals.var(ddof=1)) / 2)
     return wrong / draws, before / draws
 
 
@@ -115,10 +116,10 @@ def test_a_method_well_within_the_margin_is_still_called_alike():
 
 def test_the_lower_limit_of_the_margin_by_hand():
     own = np.array([0.0, 1.0, 2.0, 5.0] * 10)[:, None]
-    (one,) = against_controls(own, own - 9, ["control"])[0]
+    (difference,) = against_controls(own, own - 9, ["control"])[0]
     squares = (own - 2.0) ** 2
     error = squares.std(ddof=1) / math.sqrt(40) / squares.mean()
-    assert one.margin == pytest.approx(MARGIN * own.std(ddof=1) * math.exp(-student_quantile(0.99, 39) * error / 2))
+    assert difference.margin == pytest.approx(MARGIN * own.std(ddof=1) * math.exp(-student_quantile(0.99, 39) * error / 2))
 
 
 @pytest.mark.exhaustive

@@ -26,49 +26,49 @@ def judged(columns, controls=("random", "edge"), by=None, spoil=None):
     by = by or metric()
     methods = [method(name, name in controls) for name in columns]
     scores = long({(name, by.label): list(values) for name, values in columns.items()})
-    return {one.method: one for one in judge(scores if spoil is None else spoil(scores), methods, [by])}
+    return {judgement.method: judgement for judgement in judge(scores if spoil is None else spoil(scores), methods, [by])}
 
 
 def test_better_than_every_control_passes():
-    found = judged({"a": EVEN + 2, "b": EVEN - 3, "random": SLOW, "edge": SLOW - 1})["a"]
-    assert (found.verdict, found.reason, found.advice) == ("pass", "better than every control", "")
-    assert [one.control for one in found.against] == ["random", "edge"]
-    assert all(one.better and not one.alike and not one.worse for one in found.against)
+    judgement = judged({"a": EVEN + 2, "b": EVEN - 3, "random": SLOW, "edge": SLOW - 1})["a"]
+    assert (judgement.verdict, judgement.reason, judgement.advice) == ("pass", "better than every control", "")
+    assert [difference.control for difference in judgement.against] == ["random", "edge"]
+    assert all(difference.better and not difference.alike and not difference.worse for difference in judgement.against)
     # By hand: pooled deviation √(60/59), differences in {-2, 0, 0, 2} about their mean.
-    first = found.against[0]
+    first = judgement.against[0]
     assert first.mean == pytest.approx(2)
     assert first.margin == pytest.approx(MARGIN * math.sqrt(60 / 59))
     assert first.spread == pytest.approx(math.sqrt(2 * 60 / 59))
     assert 0 < first.low < 2 < first.high
-    assert first.n == found.n == IMAGES
-    assert f"{LEVEL:.0%}" in found.rule
-    assert f"margin {MARGIN:g} standard deviations" in found.rule
+    assert first.n == judgement.n == IMAGES
+    assert f"{LEVEL:.0%}" in judgement.rule
+    assert f"margin {MARGIN:g} standard deviations" in judgement.rule
 
 
-def test_lower_is_better_turns_the_rule_round():
+def test_lower_is_better_reverses_the_rule():
     columns = {"a": EVEN - 2, "b": EVEN + 3, "random": SLOW, "edge": SLOW + 1}
-    found = judged(columns, by=metric(higher=False))
-    assert found["a"].verdict == "pass"
-    assert found["b"].verdict == "fail"
-    assert found["a"].against[0].mean == pytest.approx(2)
-    assert found["a"].mean == pytest.approx(-2)
+    judgements = judged(columns, by=metric(higher=False))
+    assert judgements["a"].verdict == "pass"
+    assert judgements["b"].verdict == "fail"
+    assert judgements["a"].against[0].mean == pytest.approx(2)
+    assert judgements["a"].mean == pytest.approx(-2)
 
 
 def test_worse_than_one_control_fails_however_much_better_than_others():
-    found = judged({"a": EVEN + 2, "b": EVEN + 9, "c": EVEN + 8, "random": SLOW, "edge": SLOW + 4})
-    assert (found["a"].verdict, found["a"].reason) == ("fail", "worse than edge")
-    assert found["b"].verdict == "pass"
+    judgements = judged({"a": EVEN + 2, "b": EVEN + 9, "c": EVEN + 8, "random": SLOW, "edge": SLOW + 4})
+    assert (judgements["a"].verdict, judgements["a"].reason) == ("fail", "worse than edge")
+    assert judgements["b"].verdict == "pass"
 
 
 @pytest.mark.parametrize("gap", [0.0, -0.05, 0.05, 0.15])
 def test_alike_within_the_margin_fails_also_when_surely_but_slightly_better(gap):
-    found = judged({"a": EVEN + gap, "good": EVEN + 5, "fine": EVEN + 4, "random": EVEN})["a"]
-    assert found.verdict == "fail"
+    judgement = judged({"a": EVEN + gap, "good": EVEN + 5, "fine": EVEN + 4, "random": EVEN})["a"]
+    assert judgement.verdict == "fail"
     # The paired difference never varies, so its interval has no width.
-    assert found.against[0].low == pytest.approx(gap)
-    assert found.against[0].better == (gap > 0)
-    assert found.against[0].alike
-    assert found.reason == ("worse than random" if gap < 0 else "no better than random, within the margin")
+    assert judgement.against[0].low == pytest.approx(gap)
+    assert judgement.against[0].better == (gap > 0)
+    assert judgement.against[0].alike
+    assert judgement.reason == ("worse than random" if gap < 0 else "no better than random, within the margin")
 
 
 def test_just_beyond_the_margin_passes():
@@ -78,13 +78,13 @@ def test_just_beyond_the_margin_passes():
 
 
 def test_in_between_is_inconclusive_with_advice():
-    found = judged({"a": EVEN + 0.4, "b": EVEN + 4, "random": SLOW, "edge": SLOW - 3})["a"]
-    assert (found.verdict, found.reason) == ("inconclusive", "not clear of random")
-    assert found.more is not None
-    assert found.advice == f"about {found.more} more images would settle it"
+    judgement = judged({"a": EVEN + 0.4, "b": EVEN + 4, "random": SLOW, "edge": SLOW - 3})["a"]
+    assert (judgement.verdict, judgement.reason) == ("inconclusive", "not clear of random")
+    assert judgement.more is not None
+    assert judgement.advice == f"about {judgement.more} more images would settle it"
 
 
-def test_what_single_precision_makes_up_is_no_difference():
+def test_rounding_of_single_precision_is_no_difference():
     columns = {"a": np.full(IMAGES, 1.0), "b": EVEN + 3, "c": EVEN + 4, "random": np.full(IMAGES, 1 - 6e-8)}
     assert judged(columns)["a"].reason == "no better than random, within the margin"
     columns["random"] = np.full(IMAGES, 0.99)
@@ -98,12 +98,12 @@ def test_too_few_images_are_not_counted_also_when_only_pairs_are_few():
     # 59 scores each, but only 29 images on which both are defined.
     own, rival = EVEN + 9, SLOW.copy()
     own[:15], rival[-16:] = math.nan, math.nan
-    found = judged({"a": own, "random": rival})["a"]
-    assert (found.n, found.undefined, found.against[0].n) == (45, 15, 29)
-    assert found.reason == "too few images for a verdict"
+    judgement = judged({"a": own, "random": rival})["a"]
+    assert (judgement.n, judgement.undefined, judgement.against[0].n) == (45, 15, 29)
+    assert judgement.reason == "too few images for a verdict"
 
 
-def test_a_neighbour_with_few_values_does_not_widen_the_others():
+def test_a_method_with_few_values_does_not_widen_the_others():
     own = {"a": EVEN + 2, "random": SLOW}
     sparse = np.full(IMAGES, math.nan)
     sparse[:4] = [0.0, 50.0, 51.0, 52.0]
@@ -113,44 +113,44 @@ def test_a_neighbour_with_few_values_does_not_widen_the_others():
     assert math.isfinite(beside["z"].against[0].low)
 
 
-def test_neighbours_that_almost_always_hit_do_not_widen_the_others():
+def test_methods_that_almost_always_hit_do_not_widen_the_others():
     """In some draws of the images their few misses are absent, and they seem infinitely sure."""
     rng = np.random.default_rng(0)
     shares = {"a": 0.6, "b": 0.65, "c": 0.6, "random": 0.1, "edge": 0.1}
     columns = {name: (rng.random(64) < share).astype(float) for name, share in shares.items()}
     sure = {f"sure {at}": np.where(np.arange(64) == at, 0.0, 1.0) for at in (3, 20, 40)}
     alone, beside = judged(columns), judged(columns | sure)
-    assert [one.verdict for one in alone.values()] == ["pass"] * 3
-    assert [one.verdict for one in beside.values()] == ["pass"] * 6
+    assert [judgement.verdict for judgement in alone.values()] == ["pass"] * 3
+    assert [judgement.verdict for judgement in beside.values()] == ["pass"] * 6
     for name in alone:
-        for one, other in zip(alone[name].against, beside[name].against, strict=True):
-            assert other.mean - other.low < 1.5 * (one.mean - one.low)
+        for judgement, other in zip(alone[name].against, beside[name].against, strict=True):
+            assert other.mean - other.low < 1.5 * (judgement.mean - judgement.low)
 
 
 @pytest.mark.parametrize("values", [[math.nan] * IMAGES, None])
 def test_undefined_and_not_run_are_not_counted(values):
     drop = (lambda scores: scores[scores["method"] != "a"]) if values is None else None
-    found = judged({"a": values or EVEN, "b": EVEN, "random": SLOW}, spoil=drop)["a"]
-    assert (found.verdict, found.reason) == ("not counted", "not run" if values is None else "undefined")
+    judgement = judged({"a": values or EVEN, "b": EVEN, "random": SLOW}, spoil=drop)["a"]
+    assert (judgement.verdict, judgement.reason) == ("not counted", "not run" if values is None else "undefined")
 
 
 def test_without_controls_nothing_is_counted():
-    found = judged({"a": EVEN, "b": EVEN})["a"]
-    assert (found.verdict, found.reason, found.against) == ("not counted", "nothing to compare with", ())
+    judgement = judged({"a": EVEN, "b": EVEN})["a"]
+    assert (judgement.verdict, judgement.reason, judgement.against) == ("not counted", "nothing to compare with", ())
     assert judged({"a": EVEN, "random": [math.nan] * IMAGES})["a"].reason == "nothing to compare with"
 
 
-def test_a_metric_that_a_control_wins_outright_is_not_counted_and_says_what_it_would_have_said():
-    found = judged({"a": EVEN + 2, "b": EVEN, "random": SLOW + 9, "edge": SLOW + 8})
-    assert found["a"].verdict == "not counted"
-    assert found["a"].reason == "fooled by random, edge, which win against nearly every map; otherwise fail"
+def test_a_metric_that_a_control_wins_outright_is_not_counted_and_the_reason_has_the_verdict():
+    judgements = judged({"a": EVEN + 2, "b": EVEN, "random": SLOW + 9, "edge": SLOW + 8})
+    assert judgements["a"].verdict == "not counted"
+    assert judgements["a"].reason == "fooled by random, edge, which win against nearly every map; otherwise fail"
     # Second of three is among the top two, so the metric is fooled, but not outright.
-    found = judged({"a": EVEN + 4, "b": EVEN - 4, "random": SLOW})
-    assert (found["a"].verdict, found["b"].verdict) == ("pass", "fail")
+    judgements = judged({"a": EVEN + 4, "b": EVEN - 4, "random": SLOW})
+    assert (judgements["a"].verdict, judgements["b"].verdict) == ("pass", "fail")
 
 
 @pytest.mark.parametrize(
-    ("gaps", "wanted", "reason"),
+    ("gaps", "verdict", "reason"),
     [
         ([0.0, 0.002], "pass", "within 0.01 of 0: at most "),
         ([0.0], "pass", "within 0.01 of 0: at most 0"),
@@ -161,42 +161,42 @@ def test_a_metric_that_a_control_wins_outright_is_not_counted_and_says_what_it_w
         ([0.0] * 58 + [0.5, 0.0], "inconclusive", "not clear of 0.01 from 0: between 0 and "),
     ],
 )
-def test_an_axiom_is_kept_within_its_tolerance_whatever_controls_do(gaps, wanted, reason):
+def test_an_axiom_passes_within_its_tolerance_whatever_controls_do(gaps, verdict, reason):
     columns = {"own": [gaps[at % len(gaps)] for at in range(IMAGES)], "random": [0.0] * IMAGES}
-    found = judged(columns, by=axiom())["own"]
-    assert found.verdict == wanted
-    assert found.reason.startswith(reason)
-    assert "tolerance" in found.rule
+    judgement = judged(columns, by=axiom())["own"]
+    assert judgement.verdict == verdict
+    assert judgement.reason.startswith(reason)
+    assert "tolerance" in judgement.rule
     few = {name: values[: MINIMUM_IMAGES - 1] for name, values in columns.items()}
     assert judged(few, by=axiom())["own"].reason == "too few images for a verdict"
 
 
 def test_an_axiom_whose_best_value_is_the_largest():
     by = metric("same", tolerance=0.1, bounds=(0.0, 1.0))
-    found = judged({"a": [0.95, 1.0] * 30, "b": [0.5, 0.6] * 30}, by=by)
-    assert found["a"].verdict == "pass"
-    assert found["b"].verdict == "fail"
+    judgements = judged({"a": [0.95, 1.0] * 30, "b": [0.5, 0.6] * 30}, by=by)
+    assert judgements["a"].verdict == "pass"
+    assert judgements["b"].verdict == "fail"
 
 
 def test_advice_for_an_axiom():
     mean, spread = 0.013, 0.01 * math.sqrt(60 / 59)
-    found = judged({"a": mean + 0.01 * EVEN}, by=axiom())["a"]
-    assert found.verdict == "inconclusive"
+    judgement = judged({"a": mean + 0.01 * EVEN}, by=axiom())["a"]
+    assert judgement.verdict == "inconclusive"
     near = (spread * (2.326 + 0.842) / 0.003) ** 2 - IMAGES
-    assert found.more == pytest.approx(near, rel=0.15)
+    assert judgement.more == pytest.approx(near, rel=0.15)
     assert judged({"a": 0.01 + 0.01 * EVEN}, by=axiom())["a"].advice == "more images will hardly settle it"
 
 
-def test_a_summary_that_is_at_hand_gives_the_same_verdicts():
+def test_a_precomputed_summary_gives_the_same_verdicts():
     rng = np.random.default_rng(0)
     columns = {(name, "m"): list(rng.normal(size=IMAGES)) for name in ("a", "b", "random")}
     methods = [method("a"), method("b"), method("random", True)]
     scores = long(columns)
-    known = summarise(scores, methods, [metric()], seed=3)
-    assert judge(scores, methods, [metric()], seed=3, summary=known) == judge(scores, methods, [metric()], seed=3)
+    summary = summarise(scores, methods, [metric()], seed=3)
+    assert judge(scores, methods, [metric()], seed=3, summary=summary) == judge(scores, methods, [metric()], seed=3)
 
 
-def test_order_of_rows_moves_no_verdict():
+def test_order_of_rows_changes_no_verdict():
     rng = np.random.default_rng(0)
     scores = long({(name, "m"): list(rng.normal(size=IMAGES)) for name in ("a", "b", "random")})
     methods = [method("a"), method("b"), method("random", True)]
@@ -256,7 +256,7 @@ def test_one_column_is_a_bootstrap_t_interval_by_brute_force():
     assert high[0] == pytest.approx(2.0 + np.quantile(np.negative(strays), 0.9) * error, abs=0.02)
 
 
-def test_company_widens_an_interval_but_columns_without_spread_do_not():
+def test_further_columns_widen_an_interval_unless_they_have_no_spread():
     rng = np.random.default_rng(0)
     values = rng.normal(size=(50, 8))
     _, low, high, *_ = simultaneous(values)
@@ -286,7 +286,7 @@ def test_undefined_values_are_left_out_of_their_column():
     assert simultaneous(np.zeros((5, 0)))[0].shape == (0,)
 
 
-def test_beaten_by_hand():
+def test_control_win_share_by_hand():
     nan = math.nan
     own = np.array([[1.0, 5.0], [2.0, nan], [3.0, 5.0]])
     # The second control has the better mean, 3; it is at least as good in 2 ≥ 1, 4 ≥ 2, 3 ≥ 3 of 5 pairs.
@@ -334,7 +334,7 @@ def test_the_advised_number_settles_it_in_about_four_of_five(effect, controls, n
     # The first images show exactly what is true of all: unit spread, no correlation, this effect.
     first = rng.normal(size=(n, 1 + controls))
     exact = np.linalg.qr(first - first.mean(axis=0))[0] * math.sqrt(n - 1)
-    asked = verdict(exact)
-    assert asked.verdict == "inconclusive"
-    settled = [verdict(rng.normal(size=(n + asked.more, 1 + controls))).verdict != "inconclusive" for _ in range(40)]
+    undecided = verdict(exact)
+    assert undecided.verdict == "inconclusive"
+    settled = [verdict(rng.normal(size=(n + undecided.more, 1 + controls))).verdict != "inconclusive" for _ in range(40)]
     assert 0.7 <= np.mean(settled) <= 0.95

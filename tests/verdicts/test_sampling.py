@@ -30,32 +30,32 @@ def samples(labels, groups=None) -> pd.DataFrame:
 
 def test_every_class_of_the_model_is_shown_so_images_are_drawn():
     for classes, each in ((2, 50), (10, 6), (100, 2)):
-        found = sampling_of(samples([at % classes for at in range(classes * each)]), classes)
-        assert (found.unit, found.words, found.only, found.few) == ("image", "", False, False)
+        sampling = sampling_of(samples([at % classes for at in range(classes * each)]), classes)
+        assert (sampling.unit, sampling.words, sampling.only, sampling.few) == ("image", "", False, False)
 
 
 def test_one_image_per_class_stands_for_itself():
     assert sampling_of(samples(list(range(0, 1000, 2))), 1000).words == ""
 
 
-def test_few_classes_of_many_are_spoken_of_alone():
-    found = sampling_of(samples([at % 5 for at in range(100)]), 1000)
-    assert (found.unit, found.only) == ("image", True)
-    assert found.words == (
+def test_with_few_classes_of_many_verdicts_are_about_these():
+    sampling = sampling_of(samples([at % 5 for at in range(100)]), 1000)
+    assert (sampling.unit, sampling.only) == ("image", True)
+    assert sampling.words == (
         f"images show 5 of the model's 1000 classes, fewer than {MINIMUM_CLASSES}: "
         "verdicts are about these classes only, not about others"
     )
-    assert certainty(100, found).enough
-    assert certainty(100, found).words.endswith(found.words)
+    assert certainty(100, sampling).enough
+    assert certainty(100, sampling).words.endswith(sampling.words)
     # One class of two is not the whole either.
     assert sampling_of(samples([1] * 60), 2).only
 
 
 def test_many_classes_of_more_are_drawn_as_a_whole():
-    found = sampling_of(samples([at % 25 for at in range(100)]), 1000)
-    assert found.unit == "class"
-    assert "25 of the model's 1000 classes, which are drawn as a whole" in found.words
-    clusters = found.clusters([f"s{at:04d}" for at in range(100)])
+    sampling = sampling_of(samples([at % 25 for at in range(100)]), 1000)
+    assert sampling.unit == "class"
+    assert "25 of the model's 1000 classes, which are drawn as a whole" in sampling.words
+    clusters = sampling.clusters([f"s{at:04d}" for at in range(100)])
     assert clusters.tolist() == [at % 25 for at in range(100)]
     # How many classes the model knows is not in the oldest records.
     assert sampling_of(samples([at % 25 for at in range(100)]), None).unit == "class"
@@ -63,9 +63,9 @@ def test_many_classes_of_more_are_drawn_as_a_whole():
 
 def test_groups_are_always_drawn_and_too_few_give_no_verdict():
     labels = [at % 2 for at in range(120)]
-    found = sampling_of(samples(labels, [f"patient {at % 12}" for at in range(120)]), 2)
-    assert (found.unit, found.few) == ("group", False)
-    assert found.words.startswith("images come in 12 groups, which are drawn as a whole")
+    sampling = sampling_of(samples(labels, [f"patient {at % 12}" for at in range(120)]), 2)
+    assert (sampling.unit, sampling.few) == ("group", False)
+    assert sampling.words.startswith("images come in 12 groups, which are drawn as a whole")
     few = sampling_of(samples(labels, [f"patient {at % 9}" for at in range(120)]), 2)
     assert few.few
     assert certainty(120, few).words == f"9 groups are too few for a verdict, which needs at least {MINIMUM_GROUPS}"
@@ -77,10 +77,10 @@ def test_groups_are_always_drawn_and_too_few_give_no_verdict():
     assert beside.words.endswith("images show 5 of the model's 1000 classes, and verdicts are about these")
 
 
-def test_a_run_that_knows_neither_says_so():
-    found = sampling_of(samples([None] * 40), 1000)
-    assert (found.unit, found.only) == ("image", False)
-    assert found.words == "neither classes nor groups of the images are known, so each counts as drawn by itself"
+def test_a_run_without_labels_and_groups_says_so():
+    sampling = sampling_of(samples([None] * 40), 1000)
+    assert (sampling.unit, sampling.only) == ("image", False)
+    assert sampling.words == "neither classes nor groups of the images are known, so each counts as drawn by itself"
 
 
 # How clusters are drawn --------------------------------------------------------------------------------------------------
@@ -91,10 +91,10 @@ def test_one_image_per_cluster_changes_nothing():
     values = rng.lognormal(size=(40, 5))
     values[rng.random(values.shape) < 0.1] = math.nan
     alone = np.arange(40)
-    for one, other in zip(simultaneous(values), simultaneous(values, clusters=alone), strict=True):
-        np.testing.assert_array_equal(one, other)
-    for one, other in zip(interval_of_mean(values), interval_of_mean(values, clusters=alone), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for by_image, by_cluster in zip(simultaneous(values), simultaneous(values, clusters=alone), strict=True):
+        np.testing.assert_array_equal(by_image, by_cluster)
+    for by_image, by_cluster in zip(interval_of_mean(values), interval_of_mean(values, clusters=alone), strict=True):
+        np.testing.assert_array_equal(by_image, by_cluster)
 
 
 @pytest.mark.parametrize("sizes", [(2, 2, 2, 2), (1, 3, 2, 4)])
@@ -102,26 +102,28 @@ def test_whole_clusters_are_drawn_by_brute_force(sizes):
     rng = np.random.default_rng(1)
     of = np.repeat(np.arange(4), sizes)
     values = rng.lognormal(size=len(of)) + 3 * of
-    mean, parts = values.mean(), [values[of == one] - values.mean() for one in range(4)]
+    mean, parts = values.mean(), [values[of == cluster] - values.mean() for cluster in range(4)]
 
     def error(drawn, centre, total):
-        return math.sqrt(sum((one.sum() - centre * len(one)) ** 2 for one in drawn) * 4 / 3 / sum(map(len, drawn)) / total)
+        return math.sqrt(
+            sum((cluster.sum() - centre * len(cluster)) ** 2 for cluster in drawn) * 4 / 3 / sum(map(len, drawn)) / total
+        )
 
     whole = error(parts, 0.0, len(of))
     strays = []
     for drawn in itertools.product(parts, repeat=4):
         stray = np.concatenate(drawn).mean()
         strays.append(stray / max(error(drawn, stray, len(of)), 0.1 * whole))
-    found = simultaneous(values[:, None], level=0.8, resamples=100_000, clusters=of)
-    assert found.mean[0] == pytest.approx(mean)
-    assert found.error[0] == pytest.approx(whole)
-    assert (found.n[0], found.clusters[0]) == (len(of), 4)
+    intervals = simultaneous(values[:, None], level=0.8, resamples=100_000, clusters=of)
+    assert intervals.mean[0] == pytest.approx(mean)
+    assert intervals.error[0] == pytest.approx(whole)
+    assert (intervals.n[0], intervals.clusters[0]) == (len(of), 4)
     least = student_quantile(0.9, 3)
-    assert found.low[0] == pytest.approx(mean - max(np.quantile(strays, 0.9), least) * whole, rel=0.01)
-    assert found.high[0] == pytest.approx(mean + max(-np.quantile(strays, 0.1), least) * whole, rel=0.01)
+    assert intervals.low[0] == pytest.approx(mean - max(np.quantile(strays, 0.9), least) * whole, rel=0.01)
+    assert intervals.high[0] == pytest.approx(mean + max(-np.quantile(strays, 0.1), least) * whole, rel=0.01)
 
 
-def test_clusters_that_balance_out_are_no_surer_than_images():
+def test_clusters_that_balance_out_have_no_smaller_error_than_images():
     values = np.tile([-1.0, 1.0], 30) + 0.1 * np.arange(60) / 60
     balanced = simultaneous(values[:, None], clusters=np.repeat(np.arange(30), 2))
     assert balanced.error[0] == pytest.approx(simultaneous(values[:, None]).error[0])
@@ -161,8 +163,8 @@ def test_the_rule_of_a_verdict_says_what_it_is_about():
 
 def test_few_groups_get_no_verdict_however_many_images():
     groups = [f"patient {at % 9}" for at in range(300)]
-    found = judged([0] * 300, groups)
-    assert (found.verdict, found.reason) == ("not counted", "too few groups for a verdict")
+    judgement = judged([0] * 300, groups)
+    assert (judgement.verdict, judgement.reason) == ("not counted", "too few groups for a verdict")
     by = axiom(10.0)
     assert judged([0] * 300, groups, by=by, effect=0.0).reason == "too few groups for a verdict"
     groups = [f"patient {at % 12}" for at in range(300)]
@@ -170,9 +172,9 @@ def test_few_groups_get_no_verdict_however_many_images():
 
 
 def test_advice_asks_for_further_groups():
-    found = judged([0] * 100, [f"patient {at % 20}" for at in range(100)], effect=0.3)
-    assert found.verdict == "inconclusive"
-    assert found.advice.endswith("of further groups would settle it")
+    judgement = judged([0] * 100, [f"patient {at % 20}" for at in range(100)], effect=0.3)
+    assert judgement.verdict == "inconclusive"
+    assert judgement.advice.endswith("of further groups would settle it")
 
 
 # How often they are wrong ------------------------------------------------------------------------------------------------
@@ -183,7 +185,7 @@ def test_false_passes_are_rare_where_classes_are_drawn(family):
     assert verdict_limits.class_rates(20, 10, family, 40, whole=True, these=False) <= 4 / 40
 
 
-def test_images_drawn_one_by_one_would_promise_too_much_of_other_classes():
+def test_drawing_single_images_gives_too_many_false_passes_for_other_classes():
     assert verdict_limits.class_rates(5, 20, (8, 4), 20, whole=False, these=False) > 0.15
     # Of the five classes themselves the promise holds.
     assert verdict_limits.class_rates(5, 20, (8, 4), 20, whole=False, these=True) <= 3 / 20

@@ -51,7 +51,7 @@ def test_equal_scores_give_an_interval_without_width():
     assert (row["mean"], row["low"], row["high"]) == (0.1, 0.1, 0.1)
 
 
-def test_order_and_company_do_not_move_an_interval():
+def test_order_and_other_scores_do_not_change_an_interval():
     rng = np.random.default_rng(0)
     values = {(name, by): list(rng.normal(size=12)) for name in "abc" for by in ("x", "y")}
     values[("b", "y")][3] = float("nan")
@@ -143,7 +143,7 @@ def test_holm_by_hand():
     assert holm(np.array([0.01, math.nan, 0.9])) == pytest.approx([0.02, math.nan, 0.9], nan_ok=True)
 
 
-def test_the_cube_has_the_order_of_the_spec_and_knows_missing_from_undefined():
+def test_the_score_array_has_the_order_of_the_spec_and_separates_missing_from_undefined():
     scores = long({("b", "x"): [1.0, float("nan")], ("a", "y"): [3.0]}).iloc[::-1]
     values, written = score_array(scores, ["a", "b"], ["x", "y"])
     assert values[:, 1, 0].tolist() == pytest.approx([1.0, math.nan], nan_ok=True)
@@ -163,7 +163,7 @@ def test_means_alone_are_the_same_without_resamples():
     pd.testing.assert_frame_equal(quick.drop(columns=["low", "high"]), whole.drop(columns=["low", "high"]))
 
 
-def test_many_columns_see_the_same_draws_as_few():
+def test_many_columns_have_the_same_draws_as_few():
     values = np.random.default_rng(0).normal(size=(8, 1100))
     values[3, 700] = math.nan
     many = np.stack(interval_of_mean(values, resamples=300, seed=5))

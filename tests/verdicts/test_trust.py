@@ -31,16 +31,16 @@ def naive_alpha(values: np.ndarray) -> float:
     everything = np.concatenate(units)
     total = len(everything)
     observed = sum(
-        sum((one - other) ** 2 for one, other in itertools.permutations(unit, 2)) / (len(unit) - 1) for unit in units
+        sum((first - second) ** 2 for first, second in itertools.permutations(unit, 2)) / (len(unit) - 1) for unit in units
     )
-    expected = sum((one - other) ** 2 for one, other in itertools.permutations(everything, 2)) / (total - 1)
+    expected = sum((first - second) ** 2 for first, second in itertools.permutations(everything, 2)) / (total - 1)
     return 1 - observed / expected
 
 
 def test_alpha_is_the_number_that_krippendorff_publishes():
     """Four observers and twelve units with gaps, from his note of 2011 on computing α: 0.849 for interval data."""
     rows = ["1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3", ". 3 3 3 2 3 4 2 2 5 1 .", "1 2 3 3 2 4 4 1 2 5 1 ."]
-    values = np.array([[NAN if one == "." else float(one) for one in row.split()] for row in rows])
+    values = np.array([[NAN if cell == "." else float(cell) for cell in row.split()] for row in rows])
     assert krippendorff(values) == pytest.approx(0.849, abs=5e-4)
 
 
@@ -52,7 +52,7 @@ def test_alpha_agrees_with_its_naive_twin(seed):
     assert krippendorff(values) == pytest.approx(naive_alpha(values))
 
 
-def test_alpha_where_nothing_varies_or_nothing_is_known():
+def test_alpha_where_nothing_varies_or_nothing_is_defined():
     assert math.isnan(krippendorff(np.ones((4, 3))))
     assert math.isnan(krippendorff(np.full((4, 3), NAN)))
     assert math.isnan(krippendorff(np.array([[1.0, NAN], [NAN, 2.0]])))
@@ -67,16 +67,16 @@ def naive_split_half(values: np.ndarray, splits: int, seed: int) -> float:
     values = values[:, ~np.isnan(values).all(axis=0)]
     images = np.flatnonzero(~np.isnan(values).all(axis=1))
     rng = np.random.default_rng(seed)
-    found = []
+    correlations = []
     for _ in range(splits):
         order = rng.permutation(len(images))
         half = len(images) // 2
         means = [np.array([np.nanmean(column) if (~np.isnan(column)).any() else NAN for column in values[images[part]].T])
                  for part in (order[:half], order[half:])]  # fmt: skip
         both = ~np.isnan(means[0]) & ~np.isnan(means[1])
-        if both.sum() >= 3 and all(np.ptp(one[both]) > 0 for one in means):
-            found.append(scipy.stats.spearmanr(means[0][both], means[1][both]).statistic)
-    r = float(np.mean(found))
+        if both.sum() >= 3 and all(np.ptp(mean[both]) > 0 for mean in means):
+            correlations.append(scipy.stats.spearmanr(means[0][both], means[1][both]).statistic)
+    r = float(np.mean(correlations))
     return 2 * r / (1 + r) if r > 0 else r
 
 
@@ -116,7 +116,7 @@ def test_split_half_follows_what_it_estimates():
 # Weights and marks -------------------------------------------------------------------------------------------------------
 
 
-def known(verdict):
+def textbox_result(verdict):
     return TextBoxResult("m", 0.4, 0.35, 0.45, 99, verdict)
 
 
@@ -131,27 +131,31 @@ def known(verdict):
         (((), 0.2, 0.5, 0.8, None), 0.5, ["unreliable: two halves of the images order the methods alike only to 0.50"]),
         (((), 0.2, -0.4, 0.8, None), 0.0, ["unreliable", "-0.40"]),
         (((), 0.2, 0.9, 0.1, None), 0.9, ["one image says little: Krippendorff's α over images is 0.10"]),
-        (((), 0.2, 0.8, 0.8, known("misleads")), 0.4, ["prefers the wrong map", "40% of pairs [35%, 45%]"]),
-        (((), 0.2, 0.8, 0.8, known("blind")), 0.6, ["does not see the right map"]),
-        (((), 0.2, 0.8, 0.8, known("shape")), 0.6, ["goes by the shape"]),
-        (((), 0.2, 0.8, 0.8, known("unclear")), 0.6, ["is not shown to prefer the right map", "over networks, methods and"]),
-        (((), 0.2, 0.8, 0.8, known("sees")), 0.8, []),
-        (((), 0.2, 0.8, 0.8, known("faint")), 0.8, []),
-        ((("edge",), 0.5, 0.5, 0.5, known("misleads")), 0.125, ["fooled", "unreliable", "one image", "wrong map"]),
+        (((), 0.2, 0.8, 0.8, textbox_result("misleads")), 0.4, ["prefers the wrong map", "40% of pairs [35%, 45%]"]),
+        (((), 0.2, 0.8, 0.8, textbox_result("blind")), 0.6, ["does not see the right map"]),
+        (((), 0.2, 0.8, 0.8, textbox_result("shape")), 0.6, ["goes by the shape"]),
+        (
+            ((), 0.2, 0.8, 0.8, textbox_result("unclear")),
+            0.6,
+            ["is not shown to prefer the right map", "over networks, methods and"],
+        ),
+        (((), 0.2, 0.8, 0.8, textbox_result("sees")), 0.8, []),
+        (((), 0.2, 0.8, 0.8, textbox_result("faint")), 0.8, []),
+        ((("edge",), 0.5, 0.5, 0.5, textbox_result("misleads")), 0.125, ["fooled", "unreliable", "one image", "wrong map"]),
     ],
 )
 def test_weight_and_marks_by_hand(facts, weight, marks):
-    found = Trust("m", *facts)
-    assert found.weight == pytest.approx(weight)
-    text = "; ".join(found.marks)
-    assert all(one in text for one in marks)
-    assert bool(found.marks) == bool(marks)
+    metric_trust = Trust("m", *facts)
+    assert metric_trust.weight == pytest.approx(weight)
+    text = "; ".join(metric_trust.marks)
+    assert all(mark in text for mark in marks)
+    assert bool(metric_trust.marks) == bool(marks)
 
 
 def test_an_axiom_weighs_fully_whatever_controls_do():
-    found = Trust("m", ("edge",), 1.0, 0.1, 0.1, known("misleads"), axiom=True)
-    assert found.weight == 1
-    assert found.marks == ()
+    metric_trust = Trust("m", ("edge",), 1.0, 0.1, 0.1, textbox_result("misleads"), axiom=True)
+    assert metric_trust.weight == 1
+    assert metric_trust.marks == ()
 
 
 def test_trust_of_a_run():
@@ -163,9 +167,9 @@ def test_trust_of_a_run():
         ("a", "gap"): np.zeros(40), ("b", "gap"): np.zeros(40), ("c", "gap"): np.zeros(40), ("edge", "gap"): np.zeros(40),
     }  # fmt: skip
     methods = [method("a"), method("b"), method("c"), method("edge", True)]
-    found = trust(long(scores), methods, [metric("good", name="complexity"), metric("deaf"), axiom()])
-    assert list(found) == ["good", "deaf", "gap"]
-    good, deaf, gap = found.values()
+    trusts = trust(long(scores), methods, [metric("good", name="complexity"), metric("deaf"), axiom()])
+    assert list(trusts) == ["good", "deaf", "gap"]
+    good, deaf, gap = trusts.values()
     assert (good.fooled_by, good.beaten, good.split_half, good.alpha) == ((), 0.0, pytest.approx(1), pytest.approx(1))
     assert good.known is textbox_results()["complexity"]
     assert good.weight == pytest.approx(TRUTH["shape"])
@@ -193,20 +197,20 @@ def audited() -> dict[str, tuple[str, str]]:
 def test_the_table_is_that_of_the_published_audit():
     published = audited()
     assert set(textbox_results()) == set(published)
-    for name, one in textbox_results().items():
-        words = f"{one.auc:.2f} [{one.low:.2f}, {one.high:.2f}]".replace("0.", ".")
-        assert (one.verdict, words) == published[name], name
+    for name, result in textbox_results().items():
+        words = f"{result.auc:.2f} [{result.low:.2f}, {result.high:.2f}]".replace("0.", ".")
+        assert (result.verdict, words) == published[name], name
 
 
 def test_the_table_names_registered_metrics_and_known_verdicts():
     assert len(textbox_results()) == 43
     assert set(textbox_results()) <= set(METRICS)
-    assert "sees" in {one.verdict for one in textbox_results().values()} <= set(WORDS)
+    assert "sees" in {result.verdict for result in textbox_results().values()} <= set(WORDS)
     assert set(TRUTH) < set(WORDS)
 
 
 def test_only_what_is_shown_over_networks_methods_and_images_counts_fully():
     """Among the metrics that were tried; a lower end that reaches one half is a doubt, whatever the mean is."""
-    for name, one in textbox_results().items():
-        shown = one.low > 0.5 and one.verdict in ("sees", "faint")
-        assert TRUTH.get(one.verdict, 1.0) == 1.0 if shown else TRUTH[one.verdict] < 1.0, name
+    for name, result in textbox_results().items():
+        shown = result.low > 0.5 and result.verdict in ("sees", "faint")
+        assert TRUTH.get(result.verdict, 1.0) == 1.0 if shown else TRUTH[result.verdict] < 1.0, name
