@@ -285,7 +285,7 @@ def test_the_note_that_models_are_code_comes_once(here, tmp_path, monkeypatch):
             notes.append(text)
 
     for model in ("digits", "own_model:load", "model.pt"):
-        Settings.of({"model": model}).tell_of_code(Listening())
+        Settings.of({"model": model}).note_code(Listening())
     assert len(notes) == 1
     assert "'own_model:load' is code" in notes[0]
     assert os.listdir(tmp_path / "home") == ["said-models-are-code"]

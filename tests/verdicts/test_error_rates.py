@@ -16,6 +16,7 @@ from tests.verdicts.scored import axiom
 from populations import POPULATIONS, scores
 from snellen.verdicts.intervals import simultaneous
 from snellen.verdicts.rule import _axiom, against_controls, decide_verdict
+from snellen.verdicts.statistics import SummaryRow
 
 CELLS = list(itertools.product(POPULATIONS, (30, 100), ((1, 4), (8, 4))))
 HARDEST = ("log-normal, long tail down, constant control", 30, (1, 4))
@@ -88,11 +89,12 @@ def test_an_axiom_that_is_just_broken_seldom_passes():
     rng = np.random.default_rng(5)
     by = axiom(0.05)
 
-    class Row:
-        method, metric, n, undefined, mean, low, high = "a", "gap", 30, 0, 0.0, 0.0, 0.0
-
+    row = SummaryRow(
+        method="a", metric="gap", mean=0.0, low=0.0, high=0.0, n=30, undefined=0, missing=0, reason="", control=False,
+        higher_is_better=False, tolerance=0.05, best=0.0,
+    )  # fmt: skip
     kept = 0
     for at in range(300):
         gaps = rng.lognormal(size=(30, 1))
-        kept += _axiom(-gaps / np.exp(0.5) * 0.05, by, [Row], at)[0].verdict == "pass"
+        kept += _axiom(-gaps / np.exp(0.5) * 0.05, by, [row], at)[0].verdict == "pass"
     assert kept <= most(300)
