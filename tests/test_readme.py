@@ -72,3 +72,4 @@ def test_the_same_in_python(workplace: Path) -> None:
     printed = run([sys.executable, "-c", script], workplace)
     assert "grad-cam" in printed
     assert (workplace / "report.html").exists()
+    assert (workplace / "figure.pdf").read_bytes().startswith(b"%PDF")

@@ -11,10 +11,12 @@ import pytest
 from tests.report.outline import Outline, words
 from tests.report.recorded import METHODS, Recorded, method, metric
 
+from snellen.charts.chart import Bar
 from snellen.errors import SnellenError
 from snellen.plugins.registry import Attribute
 from snellen.report import write_report
 from snellen.report.attributes import CATEGORIES
+from snellen.report.cost_bars import cost_bars
 from snellen.report.page import _costs, page
 from snellen.verdicts import MINIMUM_IMAGES
 
@@ -179,6 +181,39 @@ def test_a_method_without_finished_maps_has_no_price():
     costs = run.costs().assign(images=0, seconds=0.0)
     run.costs = lambda: costs
     assert {(row["forward"], row["each"]) for row in _costs(run, run.record.spec)} == {("–", "not measured")}
+
+
+def test_bars_show_what_a_map_costs_the_slowest_first_and_controls_too(demo):
+    run = Recorded()
+    bars = cost_bars(run)
+    each = (run.costs()["seconds"] / 7).tolist()
+    order = sorted(range(len(each)), key=lambda place: -each[place])
+    assert [row["name"] for row in bars["rows"]] == [run.methods[place].label for place in order]
+    assert [row["name"] for row in bars["rows"] if row["control"]] == [
+        name for name, (_, control) in METHODS.items() if control
+    ]
+    # Occlusion: 7 * 281 forward passes of 12 ms inside the model, 1 ms outside it, and 10 ms for all seven maps.
+    row = next(row for row in bars["rows"] if row["name"] == "occlusion")
+    assert (row["time"], row["share"]) == ("3.65 s", "92 % in the model")
+    model, rest = (shape for shape in row["bar"].shapes if isinstance(shape, Bar))
+    assert model.width / (model.width + rest.width) == pytest.approx(0.012 * 1967 / (0.013 * 1967 + 0.01))
+    assert 'aria-label="occlusion: 3.65 s per map, 92 % in the model"' in demo
+    assert "metrics are left out" in words(demo)
+
+
+def test_costs_that_were_not_measured_have_no_bar():
+    run = Recorded(methods=[method("gradient"), method("rise")])
+    costs = run.costs()
+    costs.loc[0, "images"] = 0
+    run.costs = lambda: costs
+    rows = cost_bars(run)["rows"]
+    assert [(row["name"], row["time"], row["share"]) for row in rows][1] == ("gradient", "not measured", "")
+    assert not any(isinstance(shape, Bar) for shape in rows[1]["bar"].shapes)
+    run.costs = lambda: costs.assign(images=0)
+    assert cost_bars(run) is None
+    assert "What a map costs" not in page(run)
+    run.costs = lambda: costs[:0]
+    assert cost_bars(run) is None
 
 
 def test_the_page_of_seven_photographs_stays_small(demo):

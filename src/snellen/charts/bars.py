@@ -1,12 +1,13 @@
-"""Histograms."""
+"""Bars: histograms, and horizontal bars of which a part is marked."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from snellen.charts.chart import Bar, Chart, Label
+from snellen.charts.chart import Bar, Chart, Label, Shape, upright
 from snellen.charts.numbers import Number, count, short
 from snellen.charts.scale import PlotArea, Scale
 
@@ -49,3 +50,21 @@ def histogram(
         Label(x=100, y=below, text=short(high), anchor="end"),
     )
     return Chart(description=description, shapes=(*bars, *area.axes(), *labels), height=below + 6, kind="panel")
+
+
+def part_bar(scale: Scale, value: Number, part: Number, *, description: str) -> Chart:
+    """A horizontal bar from zero to `value`, its first `part` in colour and the rest in grey.
+
+    Args:
+        scale: Shared by all bars below each other; it holds zero.
+        value: The length of the bar; one that is not finite is not drawn.
+        part: How much of the value is marked, from 0 to `value`.
+        description: All of it in words.
+    """
+    shapes: list[Shape] = []
+    if math.isfinite(value):
+        start, middle, end = scale.at(0), scale.at(part), scale.at(value)
+        shapes.append(Bar(x=start, width=middle - start, y=5, height=12, style="full", colour="blue"))
+        shapes.append(Bar(x=middle, width=end - middle, y=5, height=12, style="full", colour="grey"))
+    shapes.append(upright(scale.at(0), 0, 22))
+    return Chart(description=description, shapes=tuple(shapes), height=22, kind="strip")

@@ -1,16 +1,23 @@
-"""Small pictures for legends: a piece of a line, or a marker, beside the words that say what it stands for."""
+"""Small pictures for legends: a piece of a line or bar, or a marker, beside the words that say what it stands for."""
 
 from __future__ import annotations
 
 from markupsafe import Markup
 
-from snellen.charts.chart import Chart, Marker, MarkerShape, Segment, level
+from snellen.charts.chart import Bar, Chart, Marker, MarkerShape, Segment, level
 
 
 def line_key(style: str, *, dash: str = "", colour: str = "", width: int = 26) -> Markup:
     """A piece of a line, `width` pixels wide."""
     line = Segment(x1=0, x2=100, y1=4, y2=4, style=style, colour=colour, dash=dash)
     return Chart(description="", shapes=(line,), height=8).icon(width)
+
+
+def bar_key(colour: str) -> Markup:
+    """A piece of a bar."""
+    return Chart(description="", shapes=(Bar(x=0, width=100, y=0, height=10, style="full", colour=colour),), height=10).icon(
+        20
+    )
 
 
 def marker_key(shape: MarkerShape, colour: str) -> Markup:

@@ -15,6 +15,7 @@ from snellen.charts.html_page import render_page, write_page
 from snellen.charts.verdict_marks import DIRECTIONS
 from snellen.plugins.citations import CITATIONS
 from snellen.report.attributes import CATEGORIES
+from snellen.report.cost_bars import cost_bars
 from snellen.report.metric_blocks import metric_blocks
 from snellen.report.photographs import cover, photographs_of
 from snellen.report.readable import Readable
@@ -63,6 +64,7 @@ def _facts(run: Readable) -> dict[str, Any]:
         "legend": pictures.LEGEND,
         "charts": _charts(run, spec, controls),
         "traces": _traces(run, spec),
+        "cost_bars": cost_bars(run),
         "costs": _costs(run, spec),
         "citations": _citations(spec),
         "text": _text,
@@ -192,9 +194,7 @@ def _traces(run: Readable, spec: Spec) -> list[dict[str, Any]]:
 def _costs(run: Readable, spec: Spec) -> list[dict[str, Any]]:
     rows = []
     control = {method.label: method.control for method in spec.methods}
-    costs = run.costs()
-    most = float((costs["seconds"] / costs["images"].where(costs["images"] > 0)).max()) if len(costs) else math.nan
-    for row in costs.to_dict("records"):
+    for row in run.costs().to_dict("records"):
         images = int(row["images"])
         each = float(row["seconds"]) / images if images else math.nan
         rows.append({
@@ -203,7 +203,6 @@ def _costs(run: Readable, spec: Spec) -> list[dict[str, Any]]:
             "forward": numbers.amount(float(row["forward"]) / images) if images else "–",
             "backward": numbers.amount(float(row["backward"]) / images) if images else "–",
             "each": numbers.duration(each),
-            "share": 100 * each / most if most > 0 and math.isfinite(each) else 0,
             "model": numbers.duration(float(row["model_seconds"])),
             "metric_passes": numbers.amount(float(row["metric_forward"] + row["metric_backward"])),
             "metric_seconds": numbers.duration(float(row["metric_seconds"])),

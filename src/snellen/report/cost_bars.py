@@ -1,0 +1,40 @@
+"""What a map costs, as a bar per method: its seconds, and which part of them the model's own passes take."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from snellen.charts import numbers
+from snellen.charts.bars import part_bar
+from snellen.charts.legends import bar_key
+from snellen.charts.scale import round_scale
+from snellen.charts.strips import number_axis
+from snellen.report.readable import Readable
+
+
+def cost_bars(run: Readable) -> dict[str, Any] | None:
+    """A bar per method and control, the slowest first, those that were not measured last; None if none was measured."""
+    costs = run.costs()
+    images = costs["images"].where(costs["images"] > 0)
+    costs = costs.assign(each=costs["seconds"] / images, inside=costs["model_seconds"] / images)
+    most = float(costs["each"].max())
+    if not most > 0:
+        return None
+    unit, factor = ("ms", 1000) if most < 1 else ("s", 1)
+    scale, ticks = round_scale([0.0, factor * most], (0.0, math.inf))
+    control = {method.label: method.control for method in run.record.spec.methods}
+    rows = []
+    for row in costs.sort_values("each", ascending=False, kind="stable").to_dict("records"):
+        name, each = str(row["method"]), float(row["each"])
+        # The two clocks are not the same, so the passes may seem to take a little longer than the map that they are part of.
+        inside = min(float(row["inside"]), each)
+        time, share = numbers.duration(each), f"{inside / each:.0%} in the model".replace("%", " %") if each > 0 else ""
+        description = ", ".join(filter(None, [f"{name}: {time} per map", share]))
+        bar = part_bar(scale, factor * each, factor * inside, description=description)
+        rows.append({"name": name, "control": control.get(name, False), "bar": bar, "time": time, "share": share})
+    axis = number_axis(
+        scale, {tick: f"{tick:g} {unit}" for tick in ticks}, description=f"scale from 0 to {ticks[-1]:g} {unit} per map"
+    )
+    legend = {"inside the model": bar_key("blue"), "everything else": bar_key("grey")}
+    return {"rows": rows, "axis": axis, "legend": legend}
