@@ -27,7 +27,7 @@ def cost_bars(run: Readable) -> dict[str, Any] | None:
     rows = []
     for row in costs.sort_values("each", ascending=False, kind="stable").to_dict("records"):
         name, each = str(row["method"]), float(row["each"])
-        # The two clocks are not the same, so the passes may seem to take a little longer than the map that they are part of.
+        # A record does not promise that the passes took no longer than the map, and a bar cannot show it.
         inside = min(float(row["inside"]), each)
         time, share = numbers.duration(each), f"{inside / each:.0%} in the model".replace("%", " %") if each > 0 else ""
         description = ", ".join(filter(None, [f"{name}: {time} per map", share]))
