@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from snellen.classifier import attention, batches, engines, gradient_passes, probes, tokens
 from snellen.classifier.cache import TensorCache
 from snellen.classifier.graphs import as_graph
+from snellen.classifier.heads import ExclusiveClasses, Head, read_head
 from snellen.classifier.layers import NetworkStructure
 from snellen.classifier.ledger import Ledger, Ledgers
 from snellen.classifier.network import Network
@@ -45,6 +46,8 @@ class Classifier:
         classes: names of the classes.
         name: name for records and messages; the name of the model's class or function if None.
         outputs: "logits" or "probabilities". If None, logits are assumed, and outputs that do not look like logits refused.
+        heads: what the outputs mean (see `heads`): exclusive-classes, independent-labels, single-logit, number, with
+            settings in brackets. If None, exclusive classes are assumed, and outputs that cannot be that are refused.
         geometry: how images are cropped and resized.
         channels: 3, or 1 for a greyscale model.
         device: where the model runs.
@@ -61,16 +64,17 @@ class Classifier:
         classes: Sequence[str] | None = None,
         name: str | None = None,
         outputs: str | None = None,
+        heads: Head | str | None = None,
         geometry: Geometry = AS_IS,
         channels: int = 3,
         device: str | torch.device = "cpu",
         rows: int | None = None,
         precision: engines.Precision = "float32",
     ) -> None:
-        self.outputs_stated = outputs is not None
-        outputs = "logits" if outputs is None else outputs
-        if outputs not in ("logits", "probabilities"):
+        self.outputs_stated = outputs is not None or heads is not None
+        if outputs not in (None, "logits", "probabilities"):
             raise SnellenError(f"outputs must be 'logits' or 'probabilities', not {outputs!r}")
+        head = read_head(heads or ExclusiveClasses.kind, outputs)
         if not callable(model):
             raise SnellenError(f"a model must be an nn.Module or a function from inputs to logits, not {model!r}")
         device = torch.device(device)
@@ -78,7 +82,7 @@ class Classifier:
         self.mean, self.std = _per_channel(mean), _per_channel(std)
         if bool((self.std <= 0).any()):
             raise SnellenError(f"std must be positive, not {std}")
-        self.classes = tuple(classes) if classes is not None else None
+        self.classes = head.column_names(tuple(classes) if classes is not None else None)
         self.geometry = geometry
         self.channels = channels
         name = str(name or getattr(model, "__name__", type(model).__name__))
@@ -87,8 +91,8 @@ class Classifier:
         self.rows = rows
         self.gradient_rows = rows
         run = snapshot(model, device) if isinstance(model, nn.Module) else model
-        self.network = Network(run=run, name=name, outputs=outputs, device=device, precision=precision)
-        self.fingerprint = fingerprint(model, self.mean, self.std, outputs)
+        self.network = Network(run=run, name=name, head=head, device=device, precision=precision)
+        self.fingerprint = fingerprint(model, self.mean, self.std, head.key)
         self.fitted_state: dict[str, dict[str, Tensor]] = {}
         """State of methods that were fitted to images (see `NeedsFit`), by their `fit_key()`."""
         self.no_gradient_reason: str | None = None
@@ -113,7 +117,12 @@ class Classifier:
     @property
     def outputs(self) -> str:
         """Whether the model itself returns "logits" or "probabilities"."""
-        return self.network.outputs
+        return self.network.head.form
+
+    @property
+    def head(self) -> Head:
+        """What the outputs mean."""
+        return self.network.head
 
     @property
     def device(self) -> torch.device:
@@ -146,28 +155,32 @@ class Classifier:
     # Outputs --------------------------------------------------------------------------------------------------------
 
     def logits(self, inputs: Images, *, through: Handler | None = None) -> Float[Tensor, "batch classes"]:
-        """Outputs before the softmax; `through` may replace each operation of the pass, and gets all rows at once."""
+        """One logit per target; `through` may replace each operation of the pass, and gets all rows at once."""
         self._choose_convention(inputs)
         rows = len(inputs) if through else self.rows_for(inputs)
         return torch.cat([self._forward(part, through) for part in inputs.split(rows)])
 
     def probabilities(self, inputs: Images) -> Float[Tensor, "batch classes"]:
-        """Outputs after the softmax."""
-        return self.logits(inputs).softmax(dim=1)
+        """The probability of each target."""
+        return self.head.probabilities(self.logits(inputs))
 
     def predictions(self, inputs: Images) -> Int[Tensor, " batch"]:
-        """The class with the highest logit for each row."""
-        return self.logits(inputs).argmax(dim=1)
+        """The most likely column of each row."""
+        return self.head.best(self.logits(inputs))
+
+    def decisions(self, inputs: Images, targets: Targets) -> Int[Tensor, " batch"]:
+        """What the model decides where each row's target is asked about (see `Head.decisions`)."""
+        return self.head.decisions(self.logits(inputs), targets).to(inputs.device)
 
     def scores(self, blocks: Iterable[tuple[Images, Targets]], of: Output) -> Float[Tensor, " rows"]:
         """The target's logit or probability for all rows of many (inputs, targets) blocks, in full passes."""
-        return self._read_blocks(blocks, lambda logits, targets: target_output(logits, targets, of))
+        return self._read_blocks(blocks, lambda logits, targets: target_output(logits, targets, of, self.head))
 
     def target_outputs(self, blocks: Iterable[tuple[Images, Targets]]) -> TargetOutputs:
         """The target's logit and probability and the predicted class for all rows of many blocks, in full passes."""
 
         def read(logits: Tensor, targets: Tensor) -> Tensor:
-            outputs = TargetOutputs.read(logits, targets)
+            outputs = TargetOutputs.read(logits, targets, self.head)
             return torch.stack([outputs.logit, outputs.probability, outputs.predicted.to(outputs.logit)], dim=1)
 
         logit, probability, predicted = self._read_blocks(blocks, read).view(-1, 3).unbind(1)
@@ -193,7 +206,7 @@ class Classifier:
 
     def cached_outputs(self, inputs: Images, targets: Targets) -> TargetOutputs:
         """The target's logit and probability and the predicted class of each row, cached per tensor."""
-        return TargetOutputs.read(self.cached_logits(inputs), targets)
+        return TargetOutputs.read(self.cached_logits(inputs), targets, self.head)
 
     def output(self, inputs: Images, targets: Targets, of: Output) -> Float[Tensor, " batch"]:
         """The target's logit or probability of each row, cached per tensor."""
@@ -400,7 +413,7 @@ class Classifier:
             variant = copy.copy(self)
             variant.network = self.network.variant(frozen(module, self.device), name)
             variant.fitted_state, variant.rows, variant.gradient_rows = {}, None, None
-            variant.fingerprint = fingerprint(module, self.mean, self.std, self.outputs)
+            variant.fingerprint = fingerprint(module, self.mean, self.std, self.head.key)
             variant._reset()
             return self.count_passes_of(variant)
         variant = Classifier(
@@ -408,7 +421,7 @@ class Classifier:
             mean=self.mean.flatten().tolist(),
             std=self.std.flatten().tolist(),
             name=name,
-            outputs=self.outputs if self.outputs_stated else None,
+            heads=self.head if self.outputs_stated else None,
             geometry=self.geometry,
             channels=self.channels,
             device=self.device,
@@ -427,8 +440,9 @@ class Classifier:
             except Exception as problem:
                 shape = "×".join(map(str, inputs.shape))
                 raise SnellenError(f"'{self.name}' cannot take inputs of shape {shape}: {first_line(problem)}") from problem
-        count = probes.check_outputs(raw, len(inputs), self.name)
+        probes.check_outputs(raw, len(inputs), self.name, self.head)
         self.check_output_range(probes.OutputRange.of(raw), inputs)
+        count = self.head.columns(raw.shape[1])
         if self.classes is not None and len(self.classes) != count:
             raise SnellenError(f"'{self.name}' has {count} outputs, but {len(self.classes)} class names were given")
         for label in labels:
@@ -442,7 +456,7 @@ class Classifier:
     def check_output_range(self, output_range: probes.OutputRange, inputs: Images) -> str | None:
         """A warning, or a SnellenError, if outputs in this range cannot be what they are taken for (see `probes`)."""
         sigmoid = output_range.within_one and "layer" in self.offers and self._examine(inputs).ends_in_sigmoid(inputs)
-        return probes.check_output_range(output_range, self.name, self.outputs, stated=self.outputs_stated, sigmoid=sigmoid)
+        return probes.check_output_range(output_range, self.name, self.head, stated=self.outputs_stated, sigmoid=sigmoid)
 
     # Rows, engine, passes -------------------------------------------------------------------------------------------
 

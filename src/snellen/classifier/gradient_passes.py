@@ -32,7 +32,7 @@ def input_gradient(
     with torch.enable_grad():
         intercepted = intercepting(network.module, through) if through else nullcontext()
         with booking(Passes(forward=len(inputs))), intercepted:
-            output = target_output(network(leaf), targets, of)
+            output = target_output(network(leaf), targets, of, network.head)
         if not output.requires_grad:
             raise SnellenError(f"'{network.name}' gives no gradients ({probes.DETACHED})")
         with booking(Passes(backward=len(inputs))):
@@ -49,7 +49,7 @@ def layer_gradient(
     """
     with structure.recording(layer, inputs, leaf=True) as maps, torch.enable_grad():
         with booking(Passes(forward=len(inputs))):
-            output = target_output(structure.network(inputs), targets, of)
+            output = target_output(structure.network(inputs), targets, of, structure.network.head)
         (features,) = maps
         with booking(Passes(backward=len(inputs))):
             (gradient,) = torch.autograd.grad(output.sum(), features)
@@ -78,7 +78,7 @@ def attention_gradients(
     recorder = attention.AttentionRecorder(gradients=True)
     with torch.enable_grad():
         with booking(Passes(forward=len(inputs))), intercepting(network.module, recorder):
-            output = target_output(network(inputs), targets, of)
+            output = target_output(network(inputs), targets, of, network.head)
         with booking(Passes(backward=len(inputs))):
             gradients = torch.autograd.grad(output.sum(), recorder.weights)
     weighed = [weigh(weights.detach(), gradient) for weights, gradient in zip(recorder.weights, gradients, strict=True)]

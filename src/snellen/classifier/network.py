@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from snellen.classifier import engines
 from snellen.classifier.calling_convention import Convention, find_convention
 from snellen.classifier.graphs import Graph
+from snellen.classifier.heads import Head
 from snellen.errors import SnellenError, no_exit
 from snellen.plugins.registry import Need
 
@@ -23,8 +24,8 @@ class Network:
     run: nn.Module | Callable[[Tensor], Any]
     """A module that nobody else uses, or a function."""
     name: str
-    outputs: str
-    """"logits" or "probabilities"."""
+    head: Head
+    """What the outputs mean."""
     device: torch.device
     precision: engines.Precision
     convention: Convention = field(default_factory=Convention)
@@ -52,8 +53,8 @@ class Network:
         return self.as_logits(self.raw(inputs))
 
     def as_logits(self, raw: Tensor) -> Tensor:
-        """Logits from the model's outputs."""
-        return raw.clamp_min(1e-12).log() if self.outputs == "probabilities" else raw
+        """One logit per target, from the model's outputs."""
+        return self.head.logits(raw)
 
     def raw(self, inputs: Tensor) -> Tensor:
         """The model's own outputs: logits or probabilities."""

@@ -7,22 +7,26 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.classifier.heads import Head
 from snellen.types import Output
 
 
 @dataclass(frozen=True, eq=False)
 class TargetOutputs:
-    """For each row the target's logit and probability, and the predicted class."""
+    """For each row the target's logit and probability, and what the model decides (see `Head.decisions`)."""
 
     logit: Float[Tensor, "*rows"]
     probability: Float[Tensor, "*rows"]
     predicted: Int[Tensor, "*rows"]
 
     @staticmethod
-    def read(logits: Float[Tensor, "rows classes"], targets: Int[Tensor, " rows"]) -> TargetOutputs:
-        """The outputs of each row's target, from the logits of all classes."""
-        best = logits.argmax(dim=1).to(targets.device)
-        return TargetOutputs(target_output(logits, targets, "logit"), target_output(logits, targets, "probability"), best)
+    def read(logits: Float[Tensor, "rows columns"], targets: Int[Tensor, " rows"], head: Head) -> TargetOutputs:
+        """The outputs of each row's target, from the logits of all columns."""
+        return TargetOutputs(
+            target_output(logits, targets, "logit", head),
+            target_output(logits, targets, "probability", head),
+            head.decisions(logits, targets).to(targets.device),
+        )
 
     def of(self, output: Output) -> Float[Tensor, "*rows"]:
         """The logits or the probabilities."""
@@ -30,9 +34,9 @@ class TargetOutputs:
 
 
 def target_output(
-    logits: Float[Tensor, "rows classes"], targets: Int[Tensor, " rows"], of: Output
+    logits: Float[Tensor, "rows columns"], targets: Int[Tensor, " rows"], of: Output, head: Head
 ) -> Float[Tensor, " rows"]:
     """The logit or probability of each row's target."""
-    rows = logits if of == "logit" else logits.softmax(dim=1)
+    rows = logits if of == "logit" else head.probabilities(logits)
     picked: Tensor = rows.gather(1, targets.to(rows.device).view(-1, 1)).squeeze(1)
     return picked.to(targets.device)

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from snellen.classifier.heads import Head, Number
 from snellen.errors import SnellenError, first_line
 
 
@@ -52,8 +53,11 @@ def call_order(module: nn.Module, run: Callable[[], Any]) -> tuple[str, ...]:
     return tuple(sorted(names, key=places.__getitem__))
 
 
-TWO_CLASSES = "torch.cat([torch.zeros_like(z), z], 1)"
-"""Code that turns one logit z of a sigmoid into the logits of two classes."""
+INDEPENDENT = (
+    "say heads='independent-labels' with outputs='probabilities' where several labels may be right per image, or return the "
+    "values before the sigmoid where one class is right"
+)
+"""What to state for a model with a sigmoid per output."""
 
 ENOUGH_IMAGES = 8
 """Number of images whose values are enough to conclude that a model ends in a sigmoid per class."""
@@ -95,60 +99,68 @@ class OutputRange:
         return self.low >= 0 and self.off_one < 1e-3
 
 
-def check_outputs(raw: Tensor, images: int, name: str) -> int:
-    """The number of classes; raises a SnellenError if the outputs are not one finite row per image."""
+def check_outputs(raw: Tensor, images: int, name: str, head: Head) -> None:
+    """Raises a SnellenError if the outputs are not one finite row per image, with as many values as the head needs."""
     if raw.dim() != 2 or len(raw) != images:
         shape = "×".join(map(str, raw.shape))
         raise SnellenError(f"'{name}' returned {shape} for {images} images; it must return one row of logits per image")
-    if raw.shape[1] < 2:
+    if raw.shape[1] < head.smallest:
         raise SnellenError(
-            f"'{name}' has a single output; return one logit per class: {TWO_CLASSES}, "
-            "where z is the output before any sigmoid"
+            f"'{name}' has a single output; say heads='single-logit' where it decides between yes and no, or heads='number' "
+            "where it estimates a number"
         )
     if not bool(raw.isfinite().all()):
         raise SnellenError(f"'{name}' returned NaN or infinite outputs; check its weights and its normalisation")
-    return int(raw.shape[1])
 
 
-def check_output_range(span: OutputRange, name: str, outputs: str, *, stated: bool, sigmoid: bool = False) -> str | None:
+def check_output_range(span: OutputRange, name: str, head: Head, *, stated: bool, sigmoid: bool = False) -> str | None:
     """A warning if the outputs are probably not what they are taken for; raises a SnellenError if they cannot be.
 
     Args:
         span: range of the outputs.
         name: name of the model.
-        outputs: "logits" or "probabilities".
+        head: what the outputs are taken for.
         stated: the user stated what the outputs are; logits may have any range, so this is accepted with a warning.
         sigmoid: the last operation of the model is a sigmoid.
     """
-    independent = (
+    if isinstance(head, Number):
+        return None
+    if head.form == "probabilities":
+        _check_probabilities(span, name, head)
+        return None
+    sigmoids = (
         f"values in [0, 1] that do not sum to 1 ({span.low:.2g} to {span.high:.2g} over "
         f"{span.images} image{'' if span.images == 1 else 's'})"
     )
-    remedy = (
-        "return the values before the sigmoid where one class is right per image, or explain one label as two classes, "
-        f"{TWO_CLASSES} with its logit z; independent labels are not supported yet"
-    )
-    if outputs == "probabilities":
-        if span.sums_to_one:
-            return None
-        hint = f"; where each is a sigmoid, {remedy}" if span.within_one else ""
-        raise SnellenError(f"'{name}' must return probabilities, but its rows do not sum to 1{hint}")
+    likely = span.within_one and (sigmoid or _looks_like_sigmoids(span))
     if stated:
-        likely = "probabilities" if span.sums_to_one else independent if sigmoid or _looks_like_sigmoids(span) else ""
-        return f"'{name}' returns {likely}; they are taken as logits, as was stated" if likely else None
+        kind = "probabilities" if span.sums_to_one else sigmoids if likely else ""
+        return f"'{name}' returns {kind}; they are taken as logits, as was stated" if kind else None
     if span.sums_to_one:
         raise SnellenError(
             f"'{name}' returns probabilities (each row sums to 1), not logits; "
             "leave out its softmax or say outputs='probabilities'"
         )
-    if span.within_one and (sigmoid or _looks_like_sigmoids(span)):
+    if likely:
         raise SnellenError(
-            f"'{name}' returns {independent}, as a sigmoid per class does; {remedy}. "
-            "If these are logits, say outputs='logits'."
+            f"'{name}' returns {sigmoids}, as a sigmoid per class does; {INDEPENDENT}. If these are logits, say outputs='logits'."
         )
     if span.within_one and span.images >= ENOUGH_IMAGES:
-        return f"'{name}' returns {independent}; they are taken as logits. If they come from a sigmoid, {remedy}."
+        return f"'{name}' returns {sigmoids}; they are taken as logits. If they come from a sigmoid, {INDEPENDENT}."
     return None
+
+
+def _check_probabilities(span: OutputRange, name: str, head: Head) -> None:
+    """Refuses outputs that cannot be probabilities of this head."""
+    if head.exclusive and head.smallest > 1:
+        if not span.sums_to_one:
+            hint = f"; where each is a sigmoid, {INDEPENDENT}" if span.within_one else ""
+            raise SnellenError(f"'{name}' must return probabilities, but its rows do not sum to 1{hint}")
+    elif not span.within_one:
+        raise SnellenError(
+            f"'{name}' must return probabilities, but its outputs go from {span.low:.2g} to {span.high:.2g}; "
+            "say outputs='logits' where they come before the sigmoid"
+        )
 
 
 def _looks_like_sigmoids(span: OutputRange) -> bool:

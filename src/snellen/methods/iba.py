@@ -173,7 +173,7 @@ def _cross_entropy_gradient(
     with torch.enable_grad():
         leaf = mixed.detach().requires_grad_()
         logits = classifier.resume(inputs, layer, leaf, owners)
-        loss = functional.cross_entropy(logits, targets[owners], reduction="sum")
+        loss = classifier.head.loss(logits, targets[owners])
         (gradient,) = torch.autograd.grad(loss, leaf)
     return gradient
 

@@ -174,7 +174,7 @@ def _compare_models(case: Case, how: ChangeComparison, predicted: Int[Tensor, " 
             ("predicted", model.fingerprint),
             case.inputs,
             case.targets,
-            lambda model=model: model.predictions(case.inputs),  # type: ignore[misc]
+            lambda model=model: model.decisions(case.inputs, case.targets),  # type: ignore[misc]
         )
         targets = _targets(case.targets, predicted, after, how)
         maps = case.explain(case.inputs, targets=targets, classifier=model, rng=rng)

@@ -55,14 +55,14 @@ class Sum(nn.Module):
     def __init__(self, first: Classifier, second: Classifier, weight: float) -> None:
         super().__init__()
         self.first, self.second, self.weight = first.module, second.module, weight
-        self.outputs = first.outputs
+        self.head = first.head
 
     def forward(self, inputs: Tensor) -> Tensor:
         first, second = (_to_logits(self, net(inputs)) for net in (self.first, self.second))
         return _to_outputs(self, self.weight * first + (1 - self.weight) * second)
 
     def extra_repr(self) -> str:
-        return f"weight={self.weight}, outputs={self.outputs}"
+        return f"weight={self.weight}, outputs={self.head.form}"
 
 
 def sum_classifiers(first: Classifier, second: Classifier, weight: float) -> Classifier:
@@ -74,11 +74,11 @@ def sum_classifiers(first: Classifier, second: Classifier, weight: float) -> Cla
 def _to_logits(model: Classifier | Sum, outputs: Any) -> Tensor:
     raw = getattr(outputs, "logits", outputs)
     raw = raw if isinstance(raw, Tensor) else torch.as_tensor(raw)
-    return raw.clamp_min(1e-12).log() if model.outputs == "probabilities" else raw
+    return model.head.logits(raw)
 
 
 def _to_outputs(model: Classifier | Sum, logits: Tensor) -> Tensor:
-    return logits.exp() if model.outputs == "probabilities" else logits
+    return model.head.raw(logits)
 
 
 def shift_inputs(classifier: Classifier, shift: float, size: tuple[int, int]) -> Classifier:

@@ -1,0 +1,110 @@
+"""Targets beyond the outputs of a model: a contrast of two classes, a number going down, a function of the outputs."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.errors import SnellenError
+
+Columns = Float[Tensor, "rows columns"]
+
+
+class FurtherTarget(ABC):
+    """A target that is computed from the logits of a model: a frozen dataclass."""
+
+    reads_probability: ClassVar[bool] = True
+    """Whether the target has a probability."""
+    decides: ClassVar[bool] = True
+    """Whether its sign is a decision."""
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The target as text; it also distinguishes targets in a run's keys."""
+
+    @abstractmethod
+    def logit(self, logits: Columns) -> Float[Tensor, " rows"]:
+        """The value that a method explains, from the logits of the model."""
+
+    @abstractmethod
+    def probability(self, logits: Columns, probabilities: Columns) -> Float[Tensor, " rows"]:
+        """The value that a metric reads as a probability."""
+
+
+@dataclass(frozen=True)
+class Contrast(FurtherTarget):
+    """Why `first` and not `second`: the difference of their logits.
+
+    Its probability is that of `first` if only these two are possible: sigmoid(difference). For exclusive classes this is
+    p(first) / (p(first) + p(second)).
+    """
+
+    first: int
+    second: int
+
+    def __post_init__(self) -> None:
+        if self.first == self.second:
+            raise SnellenError(f"a contrast needs two different classes, not {self.first} and {self.second}")
+
+    @property
+    def text(self) -> str:
+        return f"contrast({self.first}, {self.second})"
+
+    def logit(self, logits: Columns) -> Float[Tensor, " rows"]:
+        return logits[:, self.first] - logits[:, self.second]
+
+    def probability(self, logits: Columns, probabilities: Columns) -> Float[Tensor, " rows"]:
+        return self.logit(logits).sigmoid()
+
+
+@dataclass(frozen=True)
+class Down(FurtherTarget):
+    """What makes a number small: the number with its sign changed."""
+
+    decides = False
+
+    text = "down"
+
+    def logit(self, logits: Columns) -> Float[Tensor, " rows"]:
+        return -logits[:, 0]
+
+    def probability(self, logits: Columns, probabilities: Columns) -> Float[Tensor, " rows"]:
+        return 1 - probabilities[:, 0]
+
+
+@dataclass(frozen=True)
+class OutputFunction(FurtherTarget):
+    """A user's function from the logits of a batch to one number per row; it has no probability."""
+
+    reads_probability = False
+    decides = False
+
+    function: Callable[[Tensor], Tensor]
+    name: str
+
+    @property
+    def text(self) -> str:
+        source = ""
+        with suppress(OSError, TypeError):
+            source = inspect.getsource(self.function)
+        return f"{self.name} {hashlib.sha256(source.encode()).hexdigest()[:8]}"
+
+    def logit(self, logits: Columns) -> Float[Tensor, " rows"]:
+        values = self.function(logits)
+        if not isinstance(values, Tensor) or values.shape != logits.shape[:1]:
+            shape = "×".join(map(str, values.shape)) if isinstance(values, Tensor) else type(values).__name__
+            raise SnellenError(f"the target '{self.name}' must return one number per row ({len(logits)}), not {shape}")
+        return values
+
+    def probability(self, logits: Columns, probabilities: Columns) -> Float[Tensor, " rows"]:
+        return torch.full_like(logits[:, 0], torch.nan)
