@@ -29,6 +29,16 @@ Output = Literal["logit", "probability"]
 """Which output of the classifier is meant."""
 
 
+@dataclass(frozen=True)
+class Findings:
+    """Which of several independent labels are right for an image; a label in neither tuple is unknown."""
+
+    present: tuple[int, ...]
+    """Indices of the labels that are right."""
+    absent: tuple[int, ...] = ()
+    """Indices of those that are wrong."""
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """An image with its id, label and ground truth."""
@@ -36,12 +46,16 @@ class Sample:
     id: str
     image: Float[Tensor, "channels height width"]
     """Pixels in [0, 1]; 3 channels, or 1 for a greyscale classifier."""
-    label: int | None = None
-    """Index of the true class, None if unlabelled."""
+    label: int | Findings | None = None
+    """Index of the true class, or which of several labels are right; None if unlabelled."""
     truth: Bool[Tensor, "height width"] | None = None
     """The region that a correct map should highlight."""
     group: str | None = None
     """What the image has in common with others, such as a patient; images of one group are not independent."""
+    truths: Mapping[int, Bool[Tensor, "height width"]] = field(default_factory=dict)
+    """Where labels have regions of their own: the region of each, by the index of the label."""
+    target: int | None = None
+    """The target of its maps, where a run explains several targets of one image."""
 
 
 @dataclass(frozen=True)

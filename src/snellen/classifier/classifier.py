@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import hashlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import torch
@@ -17,13 +19,14 @@ from torch import Tensor, nn
 from snellen.classifier import attention, batches, engines, gradient_passes, probes, tokens
 from snellen.classifier.cache import TensorCache
 from snellen.classifier.graphs import as_graph
-from snellen.classifier.heads import ExclusiveClasses, Head, read_head
+from snellen.classifier.heads import ExclusiveClasses, Head, WithTargets, read_head
 from snellen.classifier.layers import NetworkStructure
 from snellen.classifier.ledger import Ledger, Ledgers
 from snellen.classifier.network import Network
 from snellen.classifier.operations import Handler, Operation, intercepting
 from snellen.classifier.outputs import TargetOutputs, target_output
 from snellen.classifier.snapshot import fingerprint, frozen, snapshot
+from snellen.classifier.targets import FurtherTarget
 from snellen.errors import SnellenError, first_line
 from snellen.images.geometry import AS_IS, Geometry
 from snellen.plugins.registry import Need
@@ -95,6 +98,8 @@ class Classifier:
         self.fingerprint = fingerprint(model, self.mean, self.std, head.key)
         self.fitted_state: dict[str, dict[str, Tensor]] = {}
         """State of methods that were fitted to images (see `NeedsFit`), by their `fit_key()`."""
+        self.target_name: str | None = None
+        """The name of a further target (see `with_target`)."""
         self.no_gradient_reason: str | None = None
         """Why outputs have no gradient at the inputs, if `check` found that."""
         self._reset()
@@ -428,6 +433,20 @@ class Classifier:
             precision=self.precision,
         )
         return self.count_passes_of(variant)
+
+    def with_target(self, target: FurtherTarget, name: str) -> Classifier:
+        """The same classifier with one more target, whose column follows those of the classes; ledgers and caches are new.
+
+        Args:
+            target: what is explained, from the logits.
+            name: the target in words.
+        """
+        changed = copy.copy(self)
+        changed.network = replace(self.network, head=WithTargets(self.head, (target,)))
+        changed.fingerprint = hashlib.sha256(f"{self.fingerprint} {target.text}".encode()).hexdigest()[:16]
+        changed.target_name = name
+        changed._reset()
+        return changed
 
     def check(self, inputs: Images, labels: Sequence[int | None] = ()) -> int:
         """The number of classes, from a pass of these inputs; raises a SnellenError if the model cannot be used."""

@@ -101,6 +101,10 @@ class Head(ABC):
         """The columns that the model predicts for each row."""
         return tuple((column,) for column in self.best(logits).tolist())
 
+    def own(self, logits: Logits) -> Logits:
+        """The columns of the model itself, without further targets."""
+        return logits
+
     def best(self, logits: Logits) -> Int[Tensor, " rows"]:
         """The column with the highest logit."""
         return logits.argmax(dim=1)
@@ -325,7 +329,7 @@ class WithTargets(Head):
     def column_names(self, classes: tuple[str, ...] | None) -> tuple[str, ...] | None:
         return classes if classes is not None else self.head.column_names(None)
 
-    def _own(self, logits: Logits) -> Logits:
+    def own(self, logits: Logits) -> Logits:
         return logits[:, : logits.shape[1] - len(self.further)]
 
     def logits(self, raw: Float[Tensor, "rows outputs"]) -> Logits:
@@ -333,14 +337,14 @@ class WithTargets(Head):
         return torch.cat([own, *(target.logit(own).view(-1, 1) for target in self.further)], dim=1)
 
     def raw(self, logits: Logits) -> Float[Tensor, "rows outputs"]:
-        return self.head.raw(self._own(logits))
+        return self.head.raw(self.own(logits))
 
     def probabilities(self, logits: Logits) -> Logits:
-        own = self.head.probabilities(self._own(logits))
-        return torch.cat([own, *(target.probability(self._own(logits), own).view(-1, 1) for target in self.further)], dim=1)
+        own = self.head.probabilities(self.own(logits))
+        return torch.cat([own, *(target.probability(self.own(logits), own).view(-1, 1) for target in self.further)], dim=1)
 
     def decisions(self, logits: Logits, targets: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
-        own, targets = self._own(logits), targets.to(logits.device)
+        own, targets = self.own(logits), targets.to(logits.device)
         decided = self.head.decisions(own, targets.clamp_max(own.shape[1] - 1))
         for place, target in enumerate(self.further, start=own.shape[1]):
             # A further target is asked about by its sign: it is the decision where its logit is positive.
@@ -349,13 +353,13 @@ class WithTargets(Head):
         return decided
 
     def predicted(self, logits: Logits) -> tuple[tuple[int, ...], ...]:
-        return self.head.predicted(self._own(logits))
+        return self.head.predicted(self.own(logits))
 
     def best(self, logits: Logits) -> Int[Tensor, " rows"]:
-        return self.head.best(self._own(logits))
+        return self.head.best(self.own(logits))
 
     def least(self, logits: Logits) -> Int[Tensor, " rows"]:
-        return self.head.least(self._own(logits))
+        return self.head.least(self.own(logits))
 
 
 HEADS: dict[str, type[Head]] = {head.kind: head for head in (ExclusiveClasses, IndependentLabels, SingleLogit, Number)}

@@ -143,7 +143,8 @@ def check_output_range(span: OutputRange, name: str, head: Head, *, stated: bool
         )
     if likely:
         raise SnellenError(
-            f"'{name}' returns {sigmoids}, as a sigmoid per class does; {INDEPENDENT}. If these are logits, say outputs='logits'."
+            f"'{name}' returns {sigmoids}, as a sigmoid per class does; {INDEPENDENT}. "
+            "If these are logits, say outputs='logits'."
         )
     if span.within_one and span.images >= ENOUGH_IMAGES:
         return f"'{name}' returns {sigmoids}; they are taken as logits. If they come from a sigmoid, {INDEPENDENT}."

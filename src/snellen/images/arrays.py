@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from snellen.errors import SnellenError
-from snellen.images.samples import Progress, Samples, as_label, check_pixels, check_samples, several_labels
-from snellen.types import Sample
+from snellen.images.samples import Progress, Samples, as_findings, as_label, check_pixels, check_samples
+from snellen.types import Findings, Sample
 
 Array = np.ndarray | Tensor
 
@@ -23,7 +23,7 @@ class Arrays:
 
     images: Array
     channels_last: bool
-    labels: tuple[int | None, ...]
+    labels: tuple[int | Findings | None, ...]
     truth: Array | None
     ids: tuple[str, ...]
     groups: tuple[str | None, ...]
@@ -63,7 +63,8 @@ def from_arrays(
     Args:
         images: bytes, or floats in [0, 1], of shape (samples, channels, height, width), (samples, height, width, channels)
             or (samples, height, width) for greyscale.
-        labels: class indices.
+        labels: class indices; for independent labels a list of indices per image, or an array with a row per image and a
+            column per label: 1 present, 0 absent, -1 or NaN unknown.
         truth: (samples, height, width); what is not zero belongs to the region that correct maps highlight.
         ids: names of the samples; numbers by default.
         groups: what images have in common, such as a patient; None belongs to no group.
@@ -83,11 +84,10 @@ def from_arrays(
         if values is not None and len(values) != count:
             raise SnellenError(f"there are {count} images, but {len(values)} {name}")
     if isinstance(labels, np.ndarray | Tensor) and labels.ndim == 2:
-        if labels.shape[1] > 1:
-            raise several_labels(
-                "each image", f"an array of {_times(labels.shape)}; where each row marks one, give labels.argmax(1)"
-            )
-        labels = labels[:, 0]
+        rows = labels.tolist()
+        labels = (
+            [as_findings(row, f"image {place}") for place, row in enumerate(rows)] if labels.shape[1] > 1 else labels[:, 0]
+        )
     class_indices = (
         tuple(as_label(label, f"image {place}") for place, label in enumerate(labels))
         if labels is not None

@@ -13,7 +13,7 @@ from snellen.errors import SnellenError
 from snellen.images.decoding import brightest_of_16_bits, decode, decode_mask, frames
 from snellen.images.geometry import Box, Geometry
 from snellen.images.samples import Progress, Samples, check_samples
-from snellen.types import Sample
+from snellen.types import Findings, Sample
 
 DARK = 0.25
 """Share of 65535 that 14-bit data fills; 16-bit images that do not exceed it are mentioned in a note."""
@@ -28,7 +28,7 @@ class Entry:
 
     id: str
     path: str
-    label: int | None = None
+    label: int | Findings | None = None
     mask: str | None = None
     """Path of a mask file."""
     boxes: tuple[Box, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from snellen.errors import SnellenError, nearest, short_repr
@@ -13,6 +13,7 @@ from snellen.images.files import Entry, from_entries
 from snellen.images.geometry import Geometry
 from snellen.images.samples import Progress, Samples
 from snellen.images.tables import indices, plain, read_boxes, read_labels
+from snellen.types import Findings
 
 
 def from_folder(
@@ -33,7 +34,8 @@ def from_folder(
         path: the folder.
         geometry: how images are cropped and resized.
         channels: 3, or 1 for greyscale.
-        labels: a CSV with the columns file and label, and optionally group (such as a patient). Without it, images in
+        labels: a CSV with the columns file and label, or a column per finding, and optionally group (such as a patient; see
+            `read_labels`). Without it, images in
             sub-folders are labelled by the first sub-folder: its name is a class index or a class name; other names are
             numbered in sorted order, which a note says.
         masks: a folder with a mask of the same stem for each image that has a truth; pixels that are not zero are true.
@@ -53,7 +55,7 @@ def from_folder(
     if not ids:
         others = f" ({ignored} other files are there)" if ignored else ""
         raise SnellenError(f"'{folder}' holds no pictures{others}; pictures end in .jpg, .png and the like")
-    label_of: dict[str, int | None]
+    label_of: Mapping[str, int | Findings | None]
     groups: dict[str, str] = {}
     if labels is not None:
         label_of, groups = read_labels(labels, ids, classes)

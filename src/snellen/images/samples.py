@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from snellen.errors import SnellenError
-from snellen.types import Sample
+from snellen.types import Findings, Sample
 
 Progress = Callable[[int, int], None]
 """Called with (images checked, images in total)."""
@@ -104,7 +104,8 @@ class InMemory:
 
 def _copied(sample: Sample) -> Sample:
     truth = None if sample.truth is None else sample.truth.clone()
-    return replace(sample, image=sample.image.clone(), truth=truth)
+    truths = {index: region.clone() for index, region in sample.truths.items()}
+    return replace(sample, image=sample.image.clone(), truth=truth, truths=truths)
 
 
 def digest(sample: Sample) -> str:
@@ -114,6 +115,9 @@ def digest(sample: Sample) -> str:
     content.update(repr(sample.label).encode())
     if sample.truth is not None:
         _add(content, sample.truth)
+    for index in sorted(sample.truths):
+        content.update(repr(index).encode())
+        _add(content, sample.truths[index])
     return content.hexdigest()
 
 
@@ -207,25 +211,46 @@ def check_pixels(image: Tensor, name: str) -> None:
         )
 
 
-def as_label(value: Any, name: str) -> int | None:
-    """A class index from an int, numpy or torch number; None for an unlabelled sample."""
-    if value is None:
-        return None
+def as_label(value: Any, name: str) -> int | Findings | None:
+    """A class index from an int, numpy or torch number; findings from a list; None for an unlabelled sample."""
+    if value is None or isinstance(value, Findings):
+        return value
     if isinstance(value, Tensor | np.ndarray | np.generic):
         value = value.tolist()
-        value = value[0] if isinstance(value, list) and len(value) == 1 else value
-    if isinstance(value, list | tuple | set | frozenset | dict):
-        raise several_labels(name, _shorten(value))
+        if isinstance(value, list) and len(value) != 1:
+            return as_findings(value, name)  # a mark per label; a list of Python's holds indices
+        value = value[0] if isinstance(value, list) else value
+    if isinstance(value, list | tuple | set | frozenset):
+        indices = [as_label(index, name) for index in value]
+        if not all(isinstance(index, int) for index in indices):
+            raise SnellenError(f"the labels of {name} are {_shorten(value)}; give a list of class indices from 0")
+        return Findings(tuple(sorted({index for index in indices if isinstance(index, int)})))
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise SnellenError(f"the label of {name} is {value!r}; a label is a class index from 0, or None")
+        raise SnellenError(f"the label of {name} is {value!r}; a label is a class index from 0, a list of them, or None")
     return value
 
 
-def several_labels(who: str, labels: Any) -> SnellenError:
-    """The error for an image with more than one label."""
-    return SnellenError(
-        f"{who} has several labels ({labels}), but only one class can be right per image; "
-        "give one label, or none (independent labels are not supported yet)"
+def as_finding(value: Any, name: str) -> bool | None:
+    """Whether a label is right, from 1 or 0; None for what is unknown: empty, NaN, or -1 for uncertain.
+
+    >>> as_finding("1.0", "x"), as_finding("0", "x"), as_finding("-1", "x"), as_finding("", "x")
+    (True, False, None, None)
+    """
+    text = str(value).strip()
+    if text in ("", "nan", "None"):
+        return None
+    try:
+        return {1.0: True, 0.0: False, -1.0: None}[float(text)]
+    except (ValueError, KeyError):
+        raise SnellenError(f"{name} is {text!r}; a finding is 1 (present), 0 (absent), or empty or -1 (unknown)") from None
+
+
+def as_findings(row: Iterable[Any], name: str) -> Findings:
+    """Findings from a row with a value per label."""
+    values = [as_finding(value, f"label {place} of {name}") for place, value in enumerate(row)]
+    return Findings(
+        present=tuple(place for place, value in enumerate(values) if value is True),
+        absent=tuple(place for place, value in enumerate(values) if value is False),
     )
 
 

@@ -10,40 +10,66 @@ from pathlib import Path
 
 from snellen.errors import SnellenError, nearest
 from snellen.images.geometry import Box
-from snellen.images.samples import several_labels
+from snellen.images.samples import as_finding
+from snellen.types import Findings
 
 
 def read_labels(
     path: str | Path, ids: Sequence[str], classes: Sequence[str] | None
-) -> tuple[dict[str, int | None], dict[str, str]]:
-    """The class index of every image, and the group of each image that has one.
+) -> tuple[dict[str, int | Findings | None], dict[str, str]]:
+    """The label of every image, and the group of each image that has one.
 
     Args:
         path: a CSV with the columns file and label, and optionally group. A label is a class index or a class name; an empty
-            label means unlabelled, an empty group no group.
+            label means unlabelled, an empty group no group. Where several labels are right, a file has several rows, or
+            labels are separated by `;`. Instead of label there may be a column per finding, named as the class: 1 is
+            present, 0 is absent, empty or -1 is unknown.
         ids: the images, by their paths in the folder.
         classes: names of the classes.
     """
-    find = _finder(ids, Path(path))
+    path = Path(path)
+    find = _finder(ids, path)
     index_of = indices(classes or ())
-    labels: dict[str, int | None] = {}
+    headings = _headings(path)
+    columns = tuple(name for name in headings if re.fullmatch(r"label([ _-]?\d+)?", name)) or ("label",)
+    findings = {name: index_of[plain(name)] for name in headings if plain(name) in index_of}
+    if columns[0] in headings:
+        findings = {}
+    labels: dict[str, list[int | Findings | None]] = {}
     groups: dict[str, str] = {}
-    for line, row in _rows(Path(path), ("file", "label"), ("group",)):
+    for line, row in _rows(path, ("file", *(findings or columns)), ("group",)):
+        where = f"'{path}', line {line}"
         sample_id = find(row["file"], line)
         group = row["group"].strip()
         if sample_id in labels and groups.get(sample_id, "") != group:
-            raise SnellenError(f"'{path}', line {line}: '{sample_id}' has a second, different group")
+            raise SnellenError(f"{where}: '{sample_id}' has a second, different group")
         if group:
             groups[sample_id] = group
-        label = _label(row["label"], classes, index_of, f"'{path}', line {line}")
-        if sample_id in labels and labels[sample_id] != label:
-            raise several_labels(f"'{path}', line {line}: '{sample_id}'", f"{labels[sample_id]} and {label}")
-        labels[sample_id] = label
+        if findings:
+            states = {index: as_finding(row[name], f"{where}: {name}") for name, index in findings.items()}
+            labels.setdefault(sample_id, []).append(
+                Findings(*(tuple(sorted(index for index in states if states[index] is state)) for state in (True, False)))
+            )
+        else:
+            cells = [row[name] for name in columns if row[name].strip()] or [""]
+            for cell in cells:
+                labels.setdefault(sample_id, []).extend(_labels(cell, classes, index_of, where))
     missing = [sample_id for sample_id in ids if sample_id not in labels]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise SnellenError(f"'{path}' has no row for '{missing[0]}'{more}; add it (an empty label means unknown)")
-    return labels, groups
+    return {sample_id: _joined(stated, f"'{path}': '{sample_id}'") for sample_id, stated in labels.items()}, groups
+
+
+def _joined(stated: Sequence[int | Findings | None], who: str) -> int | Findings | None:
+    """One label from all that a table states about an image."""
+    distinct = list(dict.fromkeys(stated))
+    if len(distinct) == 1:
+        return distinct[0]
+    if any(isinstance(label, Findings) for label in distinct):
+        raise SnellenError(f"{who} has two rows with different findings; keep one")
+    present = [label for label in distinct if isinstance(label, int)]
+    return present[0] if len(present) == 1 else Findings(tuple(sorted(present)))
 
 
 def read_boxes(path: str | Path, ids: Sequence[str]) -> dict[str, tuple[Box, ...]]:
@@ -72,6 +98,16 @@ def indices(classes: Sequence[str]) -> dict[str, int]:
     return {plain(name): index for index, name in enumerate(classes)}
 
 
+def _labels(
+    text: str, classes: Sequence[str] | None, index_of: Mapping[str, int], where: str
+) -> list[int | Findings | None]:
+    """The labels in a cell: one, or several with `;`, `|` or `,` between them."""
+    parts = [part.strip() for part in re.split("[;|,]", text) if part.strip()]
+    if plain(text) not in index_of and len(parts) > 1 and all(part.isdigit() or plain(part) in index_of for part in parts):
+        return [_label(part, classes, index_of, where) for part in parts]
+    return [_label(text, classes, index_of, where)]
+
+
 def _label(text: str, classes: Sequence[str] | None, index_of: Mapping[str, int], where: str) -> int | None:
     text = text.strip()
     if not text:
@@ -82,9 +118,6 @@ def _label(text: str, classes: Sequence[str] | None, index_of: Mapping[str, int]
             last = f" (0 to {len(classes) - 1})" if classes is not None else ""
             raise SnellenError(f"{where}: label {label} is out of range{last}")
         return label
-    parts = [part.strip() for part in re.split(r"[;,|]|\s+(?=\d)", text)]
-    if plain(text) not in index_of and len(parts) > 1 and all(part.isdigit() or plain(part) in index_of for part in parts):
-        raise several_labels(f"{where}: the picture", text)
     if classes is None:
         raise SnellenError(f"{where}: the label '{text}' is a name, but no class names are known; write the class index")
     if plain(text) not in index_of:
@@ -92,28 +125,41 @@ def _label(text: str, classes: Sequence[str] | None, index_of: Mapping[str, int]
     return index_of[plain(text)]
 
 
+def _headings(path: Path) -> list[str]:
+    """The column names of a CSV file."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as opened:
+            return next(csv.reader(opened, skipinitialspace=True), [])
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        raise _unreadable(path, problem) from None
+
+
 def _rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> list[tuple[int, dict[str, str]]]:
+    headings = _headings(path)
+    missing = [name for name in columns if name not in headings]
+    if missing:
+        raise SnellenError(
+            f"'{path}' needs the columns {', '.join(columns)} in its first line, but '{missing[0]}' is missing"
+        )
     try:
         with path.open(newline="", encoding="utf-8-sig") as opened:
             reader = csv.DictReader(opened, skipinitialspace=True)
-            headings = reader.fieldnames or ()
-            labels = [name for name in headings if re.fullmatch(r"label([ _-]?\d+)?", name)]
-            if "label" in columns and len(labels) > 1:
-                raise several_labels(f"'{path}'", f"in the columns {', '.join(labels)}")
-            missing = [name for name in columns if name not in headings]
-            if missing:
-                raise SnellenError(
-                    f"'{path}' needs the columns {', '.join(columns)} in its first line, but '{missing[0]}' is missing"
-                )
             rows = []
             for row in reader:
-                if "label" in columns and any(extra := row.get(None) or ()):  # cells beyond the last heading
-                    raise several_labels(f"'{path}', line {reader.line_num}: '{row['file']}'", ", ".join(extra))
+                if any(extra := row.get(None) or ()):  # cells beyond the last heading
+                    raise SnellenError(
+                        f"'{path}', line {reader.line_num}: '{row['file']}' has more cells ({', '.join(extra)}) than there "
+                        "are columns; write several labels in several rows, or with ; between them"
+                    )
                 rows.append((reader.line_num, {name: row.get(name) or "" for name in (*columns, *optional)}))
             return rows
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else problem
-        raise SnellenError(f"'{path}' cannot be read as a CSV file ({reason})") from None
+        raise _unreadable(path, problem) from None
+
+
+def _unreadable(path: Path, problem: Exception) -> SnellenError:
+    reason = problem.strerror if isinstance(problem, OSError) else problem
+    return SnellenError(f"'{path}' cannot be read as a CSV file ({reason})")
 
 
 def _finder(ids: Sequence[str], path: Path) -> Callable[[str, int], str]:

@@ -65,7 +65,7 @@ class Coherency(SharedPasses):
     attribute="input-sensitivity",
     higher_is_better=True,
     bounds=(0.0, 1.0),
-    needs={"explain"},
+    needs={"explain", "probability"},
     undefined=_CONSTANT,
     version=2,
     formula="3 / (1 / coherency + 1 / (1 − complexity) + 1 / (1 − average drop))",

@@ -45,7 +45,7 @@ class _ImagesAndModels(ChangeMetric, Protocol):
     attribute="model-sensitivity",
     higher_is_better=True,
     bounds=(0.0, 2.0),
-    needs={"explain"},
+    needs={"explain", "decision"},
     undefined="no change of the image or the model changes the prediction, or the map and all that it is compared with "
     "are constant or hold NaN; with correct_only also where the image is classified wrongly or has no label",
     version=2,
@@ -90,7 +90,7 @@ class Sensitivity(_ImagesAndModels):
     attribute="model-sensitivity",
     higher_is_better=True,
     bounds=(0.0, 4 / 3),
-    needs={"explain"},
+    needs={"explain", "decision"},
     undefined="consistency or sensitivity is",
     version=2,
     formula="2 · consistency · sensitivity / (consistency + sensitivity)",

@@ -40,7 +40,7 @@ class DistilledModel:
     attribute="model-sensitivity",
     higher_is_better=True,
     bounds=(-1.0, 1.0),
-    needs={"explain", "layer"},
+    needs={"explain", "layer", "decision"},
     undefined="a map is constant, or no compressed variant predicts the same class as the classifier",
     version=2,
     test="Model Consistency",

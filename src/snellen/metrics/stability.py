@@ -24,7 +24,7 @@ from snellen.types import Case, CurveMetric, Passes, Rng
     higher_is_better=True,
     bounds=(-1.0, 1.0),
     rank_only=True,
-    needs={"explain"},
+    needs={"explain", "decision"},
     undefined="the map is constant, or no changed image keeps the predicted class and has a map without NaN",
     version=2,
     test="Stability",

@@ -28,7 +28,7 @@ _CONSTANT = "two constant maps are neither alike nor unlike (for the correlation
     attribute="label-sensitivity",
     higher_is_better=True,
     bounds=(0.0, 2.0),
-    needs={"explain"},
+    needs={"explain", "classes"},
     undefined=f"the target is itself the least likely class; {_CONSTANT}",
     formula="1 − likeness(Φ(x, c), Φ(x, least likely class))",
     reading="Zhang et al. 2024 (Table 2) explain the right, the predicted and the least likely class and compare scores; "
@@ -47,7 +47,7 @@ class TargetSensitivity(CurveMetric):
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """1 - likeness for the least likely class, and for the label where there is one that is not the target."""
-        least = case.classifier.cached_logits(case.inputs).argmin(dim=1)
+        least = case.classifier.head.least(case.classifier.cached_logits(case.inputs))
         maps = case.explain(case.inputs, targets=least, rng=rng)
         away = (1 - likeness(case.maps, maps, self.likeness)).masked_fill(least == case.targets, torch.nan)
         right = torch.full_like(away, torch.nan)
@@ -83,7 +83,7 @@ class TargetSensitivity(CurveMetric):
     attribute="label-sensitivity",
     higher_is_better=False,
     bounds=(-1.0, 1.0),
-    needs={"explain"},
+    needs={"explain", "classes"},
     undefined=f"there is only one class; {_CONSTANT}",
     formula="likeness(Φ(x, c), Φ(x, c′)), c′ ≠ c drawn at random",
     reading="Structural similarity, as in Sixt et al. 2020; `likeness=pearson` or `spearman` for a correlation.",
@@ -103,7 +103,7 @@ class RandomLogit:
     likeness: Likeness = "ssim"
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        others = case.classifier.cached_logits(case.inputs).shape[1] - 1
+        others = case.classifier.head.own(case.classifier.cached_logits(case.inputs)).shape[1] - 1
         classes = (rng.child("random-logit").uniform("class", (1,)).flatten() * others).long().clamp_max(max(0, others - 1))
         classes = (classes + (classes >= case.targets)).clamp_max(others)
         maps = case.explain(case.inputs, targets=classes, rng=rng)

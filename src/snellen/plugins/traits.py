@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 Need = Literal[
-    "gradients", "layer", "relu", "training-data", "truth", "labels", "explain", "recipe", "checkpoints"
+    "gradients", "layer", "relu", "training-data", "truth", "labels", "explain", "recipe", "checkpoints",
+    "probability", "decision", "classes",
 ]  # fmt: skip
 """What a plug-in requires of the classifier, the samples or the run.
 
 `recipe`: variants of the classifier have to be trained. `checkpoints`: saved states of its training are needed.
+`probability`, `decision`, `classes`: the target has a probability, is decided about, is one of several; a number is not.
 """
 
 Family = Literal[

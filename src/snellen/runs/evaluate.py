@@ -23,6 +23,7 @@ from snellen.classifier.repeatability import repeatability_warnings
 from snellen.errors import SnellenError
 from snellen.files.documents import MOST_WHOLE, check_shape
 from snellen.images import Samples, apply_condition, as_samples
+from snellen.images.cases import make_cases
 from snellen.plugins.registry import CONDITIONS, label, traits
 from snellen.runs import fitting, recording, variant_training
 from snellen.runs import plan as planning
@@ -35,7 +36,7 @@ from snellen.runs.store import Store
 from snellen.runs.tasks import MissingUnit, Shard, cached_passes, common_key, missing_units, split_into_shards
 from snellen.runs.unit import InspectShard, PackedClassifier, ShardFacts, Unit
 from snellen.runs.variant_training import RunVariants, TrainVariants
-from snellen.types import Condition, Method, Metric, Passes, Recipe
+from snellen.types import Condition, Findings, Method, Metric, Passes, Recipe
 
 R = TypeVar("R")
 
@@ -79,7 +80,7 @@ def evaluate(
     *,
     methods: Any,
     metrics: Any,
-    target: str | int = "predicted",
+    target: Any = "predicted",
     condition: Any = None,
     seed: int = 0,
     out: str | Path | None = None,
@@ -100,7 +101,8 @@ def evaluate(
         samples: `Samples`, a folder, files, arrays, a Dataset, or a list of `Sample`.
         methods: A list of names, texts with settings or plug-ins, or one text of comma-separated names.
         metrics: The same; None computes the maps alone.
-        target: The class that maps explain: predicted, label, least-likely, a class name or its number.
+        target: What maps explain: predicted, label, every-label, least-likely, a class name or its number, contrast(a, b),
+            down (a number with its sign changed), or a function from logits to one number per row.
         condition: Changes all images first, such as `rotation(degrees=45)`.
         seed: Changes every random draw.
         out: The run folder; without one, a temporary folder that lives as long as the Run.
@@ -159,7 +161,7 @@ class _Job:
     samples: Samples
     methods: list[Method]
     metrics: list[Metric]
-    target: str | int
+    target: Any
     condition: Condition | None
     seed: int
     options: Options
@@ -171,6 +173,42 @@ class _Job:
     trust: bool
 
     def run(self) -> None:
+        """Computes what is missing; where targets are not columns of the model, or several per image, these come first."""
+        head = self.classifier.head
+        plain = head.exclusive and (isinstance(self.target, int) or self.target in planning.CHOICES[:2])
+        if plain:
+            self._compute_missing()
+            return
+        if self.target == "every-label" and head.exclusive:
+            raise SnellenError(
+                f"target 'every-label' is for independent labels, but '{self.classifier.name}' has {head.words}; say 'label'"
+            )
+        classes = self.classifier.check(self.classifier.to_inputs(self.samples[0].image[None]))
+        target = planning.further_target(self.target, self.classifier, classes)
+        if target is not None:
+            name = planning.target_name(target, self.classifier, classes)
+            replace(self, classifier=self.classifier.with_target(target, name), target=target.text)._compute_missing()
+        elif head.exclusive or not head.decides:
+            self._compute_missing()
+        else:
+            self._with_cases(classes)._compute_missing()
+
+    def _with_cases(self, classes: int) -> _Job:
+        """The same job with a sample per image and target."""
+        shards = split_into_shards(self.samples, self.options.shard)
+        facts = self._inspect(PackedClassifier(self.classifier), shards)
+        targets = planning.targets_of_images(self.target, self.classifier, classes, self.samples.ids, facts)
+        names = planning.class_names(self.classifier, classes)
+        without = [name for name, row in zip(self.samples.ids, targets, strict=True) if not row]
+        if len(without) == len(targets):
+            raise SnellenError(f"target '{self.target}' gives no image a target; there is nothing to explain")
+        cases = make_cases(self.samples, targets, names)
+        notes = [*cases.notes, planning.label_agreement(self.classifier, facts)]
+        if without:
+            notes.append(f"{len(without)} of {len(targets)} images have no target by '{self.target}', first '{without[0]}'")
+        return replace(self, samples=replace(cases, notes=tuple(note for note in notes if note)))
+
+    def _compute_missing(self) -> None:
         started = time.perf_counter()
         old = self.store.intact_record()
         shards = split_into_shards(self.samples, self.options.shard)
@@ -291,6 +329,11 @@ class _Job:
     def _with_targets(self, shard: Shard, shard_facts: ShardFacts, classes: int) -> Shard:
         """The shard with the class that each of its maps is to explain."""
         for sample_id, index in zip(shard.ids, shard_facts.labels, strict=True):
+            if isinstance(index, Findings):
+                raise SnellenError(
+                    f"'{sample_id}' has several labels, but '{self.classifier.name}' has {self.classifier.head.words}; say "
+                    "heads='independent-labels' where several may be right, or give one label"
+                )
             if index is not None and not 0 <= index < classes:
                 raise SnellenError(
                     f"'{sample_id}' has label {index}, but '{self.classifier.name}' has classes 0 to {classes - 1}"

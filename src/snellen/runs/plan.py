@@ -13,13 +13,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
+from snellen.classifier.heads import Number, WithTargets
+from snellen.classifier.targets import Contrast, Down, FurtherTarget, OutputFunction
 from snellen.errors import SnellenError
 from snellen.plugins.notation import split_names
 from snellen.plugins.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.guard import Guard
 from snellen.runs.record import MethodSpec, MetricSpec
 from snellen.runs.unit import ShardFacts
-from snellen.types import HasPoints, Method, Metric, NeedsVariants, Passes, Rng, SharedPasses
+from snellen.types import Findings, HasPoints, Method, Metric, NeedsVariants, Passes, Rng, SharedPasses
+from snellen.zoo.models import find_object
 
 
 @runtime_checkable
@@ -82,6 +85,9 @@ def check_needs(
         for method in methods
         if (missing := _missing(method, classifier)) and not _works_inside(method, classifier, inputs)
     ]
+    refused_heads = [f"{label(method)} {problem}" for method in methods if (problem := head_problem(method, classifier))]
+    if refused_heads:
+        raise SnellenError("; ".join(refused_heads))
     if refused:
         able = [name for name in METHODS if not traits(METHODS[name]).needs and not traits(METHODS[name]).control]
         raise SnellenError(f"{'; '.join(refused)}; but {_lack(classifier)}. Methods that do not need it: {', '.join(able)}")
@@ -134,6 +140,8 @@ def missing_requirement(
     """
     if missing := _missing(metric, classifier):
         return f"needs {missing}, but {_lack(classifier)}"
+    if problem := head_problem(metric, classifier):
+        return problem
     return missing_input(metric, truths=truths, labels=labels, recipe=recipe, checkpoints=checkpoints)
 
 
@@ -150,6 +158,26 @@ def missing_input(metric: Metric, *, truths: bool, labels: bool, recipe: bool, c
         return "needs labels: give --labels or class sub-folders"
     if "truth" in needs and not truths:
         return "needs the truth of every picture: give --masks or --boxes"
+    return None
+
+
+def head_problem(plugin: Method | Metric, classifier: Classifier) -> str | None:
+    """Why a plug-in has no meaning for what the classifier's outputs are, with the remedy; None where it has."""
+    head, needs, name = classifier.head, traits(plugin).needs, classifier.name
+    if "recipe" in needs and not (head.exclusive and head.smallest > 1):
+        return f"trains models of exclusive classes, but '{name}' has {head.words}"
+    if head.decides and head.reads_probability:
+        return None
+    what = classifier.target_name or head.words
+    if "probability" in needs and (not head.decides or not head.reads_probability):
+        return f"needs the probability of a class, but '{name}' gives {what}"
+    if "decision" in needs and not head.decides:
+        return f"needs a decision that can change, but '{name}' gives {what}"
+    if "classes" in needs and not head.decides:
+        return f"compares a class with others, but '{name}' gives {what}"
+    if getattr(plugin, "of", None) == "probability" and not head.reads_probability:
+        remedy = " or state its range: heads='number(low=0, high=100)'" if not head.decides else ""
+        return f"reads a probability, but '{name}' gives {what}; say {traits(plugin).name}(of=logit){remedy}"
     return None
 
 
@@ -196,7 +224,11 @@ def check_truth(metrics: Sequence[Metric], ids: Sequence[str], truths: Sequence[
 def resolve_targets(
     target: str | int, classifier: Classifier, classes: int, ids: Sequence[str], facts: ShardFacts
 ) -> tuple[int, ...]:
-    """The class that each sample's map is to explain."""
+    """The target that each sample's map is to explain."""
+    if isinstance(classifier.head, WithTargets):
+        return (classes,) * len(ids)
+    if facts.targets[0] is not None:
+        return tuple(index for index in facts.targets if index is not None)
     if target == "predicted":
         return facts.predictions
     if target == "least-likely":
@@ -207,17 +239,120 @@ def resolve_targets(
                 raise SnellenError(
                     f"target 'label' needs a label, but '{sample_id}' has none. Give --labels or use 'predicted'."
                 )
-        return tuple(index for index in facts.labels if index is not None)
+        return tuple(index for index in facts.labels if isinstance(index, int))
+    return (class_index(target, classifier, classes),) * len(ids)
+
+
+def class_index(target: str | int, classifier: Classifier, classes: int) -> int:
+    """The column of a class that is named, or stated by its number."""
     if isinstance(target, str) and classifier.classes and target in classifier.classes:
-        target = classifier.classes.index(target)
+        return classifier.classes.index(target)
     if isinstance(target, str) and re.fullmatch("[0-9]{1,18}", target):
         target = int(target)
     if isinstance(target, int) and 0 <= target < classes:
-        return (target,) * len(ids)
+        return target
     raise SnellenError(
-        f"target '{target}' is not known: say predicted, label, least-likely, a class name, "
-        f"or a number from 0 to {classes - 1}"
+        f"target '{target}' is not known: say predicted, label, every-label, least-likely, a class name, "
+        f"a number from 0 to {classes - 1}, or contrast(a, b)"
     )
+
+
+def class_names(classifier: Classifier, classes: int) -> tuple[str, ...]:
+    """Names of the classes; their numbers where they have no names."""
+    return classifier.classes or tuple(str(index) for index in range(classes))
+
+
+CHOICES = ("predicted", "label", "every-label", "least-likely")
+"""Targets that depend on the image."""
+
+
+def further_target(target: Any, classifier: Classifier, classes: int) -> FurtherTarget | None:
+    """The target that a user states by `contrast(a, b)`, `down` or a function; None for the classifier's own columns."""
+    if isinstance(target, FurtherTarget):
+        return target
+    if callable(target):
+        return OutputFunction(target, getattr(target, "__name__", type(target).__name__))
+    if not isinstance(target, str) or target in CHOICES or (classifier.classes and target in classifier.classes):
+        return None
+    if target in ("up", "down"):
+        if not isinstance(classifier.head, Number):
+            raise SnellenError(f"the target '{target}' is for a number, but '{classifier.name}' has {classifier.head.words}")
+        return Down() if target == "down" else None
+    if match := re.fullmatch(r"contrast\((.*)\)", target, flags=re.DOTALL):
+        pair = _pair(match[1], classifier)
+        if pair is None:
+            raise SnellenError(f"'{target}' is not a contrast of two classes; write contrast(a, b)")
+        first, second = (class_index(name, classifier, classes) for name in pair)
+        return Contrast(first, second)
+    if ":" in target:
+        function = find_object(target)
+        if not callable(function):
+            raise SnellenError(f"the target '{target}' must be a function from logits to one number per row")
+        return OutputFunction(function, target)
+    return None
+
+
+def targets_of_images(
+    target: str | int, classifier: Classifier, classes: int, ids: Sequence[str], shards: Sequence[ShardFacts]
+) -> list[tuple[int, ...]]:
+    """The targets of each image where several labels may be right."""
+    labels = [stated for facts in shards for stated in facts.labels]
+    if target == "predicted":
+        return [predicted for facts in shards for predicted in facts.predicted]
+    if target == "least-likely":
+        return [(least,) for facts in shards for least in facts.least]
+    if target not in ("label", "every-label"):
+        return [(class_index(target, classifier, classes),)] * len(ids)
+    rows = []
+    for sample_id, stated in zip(ids, labels, strict=True):
+        if stated is None:
+            raise SnellenError(
+                f"target '{target}' needs labels, but '{sample_id}' has none. Give --labels or use 'predicted'."
+            )
+        row = stated.present if isinstance(stated, Findings) else (stated,)
+        if any(index >= classes for index in row):
+            raise SnellenError(f"'{sample_id}' has label {max(row)}, but '{classifier.name}' has labels 0 to {classes - 1}")
+        if target == "label" and len(row) > 1:
+            raise SnellenError(f"'{sample_id}' has {len(row)} labels, so target 'label' is not one; say 'every-label'")
+        rows.append(row)
+    return rows
+
+
+def label_agreement(classifier: Classifier, shards: Sequence[ShardFacts]) -> str:
+    """How often the classifier finds the labels that are stated as present, and those stated as absent; "" without any."""
+    pairs = [
+        (index in predicted, index in stated.present)
+        for facts in shards
+        for predicted, stated in zip(facts.predicted, facts.labels, strict=True)
+        if isinstance(stated, Findings)
+        for index in (*stated.present, *stated.absent)
+    ]
+    present = [yes for yes, right in pairs if right]
+    absent = [yes for yes, right in pairs if not right]
+    parts = []
+    if present:
+        parts.append(
+            f"predicts {sum(present)} of {len(present)} labels that are present ({sum(present) / len(present):.2f})"
+        )
+    if absent:
+        parts.append(f"{sum(absent)} of {len(absent)} that are absent ({sum(absent) / len(absent):.2f})")
+    return f"'{classifier.name}' {' and '.join(parts)}" if parts else ""
+
+
+def _pair(text: str, classifier: Classifier) -> tuple[str, str] | None:
+    """The two names around a comma; class names may themselves hold commas."""
+    splits = [(text[:place].strip(), text[place + 1 :].strip()) for place, letter in enumerate(text) if letter == ","]
+    names = set(classifier.classes or ())
+    best = [pair for pair in splits if set(pair) <= names] or splits
+    return best[0] if best and all(best[0]) else None
+
+
+def target_name(target: FurtherTarget, classifier: Classifier, classes: int) -> str:
+    """The target in words, for pages."""
+    names = class_names(classifier, classes)
+    if isinstance(target, Contrast):
+        return f"{names[target.first]}, not {names[target.second]}"
+    return f"{names[0]} going down" if isinstance(target, Down) else target.text.partition(" ")[0]
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,8 @@ class ClassifierRecord(Record):
     std: tuple[float, ...]
     outputs: str
     device: str
+    head: str | None = None
+    """What the outputs mean, where they are not exclusive classes."""
     class_names: tuple[str, ...] | None = None
     classes: Count
     """How many classes it has."""

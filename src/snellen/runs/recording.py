@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from snellen.classifier import Classifier
+from snellen.classifier.heads import ExclusiveClasses
 from snellen.errors import SnellenError
 from snellen.images import Samples
 from snellen.plugins.registry import label
+from snellen.runs import plan as planning
 from snellen.runs.foreign_code import request_seal
 from snellen.runs.machine import machine, revision, versions
 from snellen.runs.record import (
@@ -44,7 +46,8 @@ def describe_classifier(classifier: Classifier, *, classes: int, rows: int) -> C
         std=tuple(classifier.std.flatten().tolist()),
         outputs=classifier.outputs,
         device=str(classifier.device),
-        class_names=tuple(classifier.classes) if classifier.classes else None,
+        class_names=_class_names(classifier, classes),
+        head=None if isinstance(classifier.head, ExclusiveClasses) else classifier.head.text,
         classes=classes,
         rows=rows,
     )
@@ -71,6 +74,12 @@ def check_same_run(old: RunRecord, spec: Spec, fingerprint: str, digest: str, fo
             raise SnellenError(f"'{folder}' was made with {what} ({before}, now {now}); choose another --out")
 
 
+def _class_names(classifier: Classifier, classes: int) -> tuple[str, ...] | None:
+    if classifier.target_name is None:
+        return tuple(classifier.classes) if classifier.classes else None
+    return (*planning.class_names(classifier, classes), classifier.target_name)
+
+
 def describe_samples(store: Store, samples: Samples, shards: Sequence[Shard], facts: Sequence[ShardFacts]) -> SamplesRecord:
     """One row per sample, and the names of the stored pictures of the first samples."""
     rows: list[SampleRow] = []
@@ -79,7 +88,7 @@ def describe_samples(store: Store, samples: Samples, shards: Sequence[Shard], fa
         rows += [
             SampleRow(
                 sample=sample,
-                label=shard_facts.labels[place],
+                label=stated if isinstance(stated := shard_facts.labels[place], int) else None,
                 prediction=shard_facts.predictions[place],
                 probability=shard_facts.probabilities[place],
                 target=shard.targets[place],

@@ -16,6 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from snellen.classifier import Classifier, engines
+from snellen.classifier.heads import ExclusiveClasses
 from snellen.classifier.ledger import Ledger
 from snellen.classifier.probes import OutputRange
 from snellen.errors import SnellenError, no_exit
@@ -25,7 +26,7 @@ from snellen.maps.fitted_state import digest
 from snellen.plugins.registry import label
 from snellen.runs.guard import Guard
 from snellen.runs.record import Cost
-from snellen.types import Case, CurveMetric, Method, Metric, Passes, Rng, Sample, Scores
+from snellen.types import Case, CurveMetric, Findings, Method, Metric, Passes, Rng, Sample, Scores
 
 OnPass = Callable[[Passes], None]
 
@@ -82,11 +83,16 @@ class ShardFacts:
     """What is known of the samples of a shard before any method runs; tuples have an entry per sample."""
 
     predictions: tuple[int, ...]
+    """The most likely target."""
+    predicted: tuple[tuple[int, ...], ...]
+    """All targets that the classifier says yes to: one of exclusive classes, any number of independent labels."""
     least: tuple[int, ...]
-    """The least likely class."""
+    """The least likely target."""
     probabilities: tuple[float, ...]
-    """Of the predicted class."""
-    labels: tuple[int | None, ...]
+    """Of the most likely target; the number itself where the head has no probability."""
+    labels: tuple[int | Findings | None, ...]
+    targets: tuple[int | None, ...]
+    """The target of each sample that has one of its own."""
     truths: tuple[str, ...]
     """Whether a mask says where the evidence is: some, empty or none."""
     size: tuple[int, int]
@@ -116,24 +122,29 @@ class InspectShard:
         samples = shard.samples
         with classifier.counting(on_pass):
             logits = classifier.logits(shard.inputs)
-        probabilities = logits.softmax(dim=1)
-        if not bool(probabilities.isfinite().all()):
-            first = int((~probabilities.isfinite().all(dim=1)).nonzero()[0])
+        head = classifier.head
+        values = head.probabilities(logits) if head.reads_probability else logits
+        if not bool(values.isfinite().all()):
+            first = int((~values.isfinite().all(dim=1)).nonzero()[0])
             raise SnellenError(
                 f"'{classifier.name}' returns NaN for '{samples[first].id}'; check its weights and normalisation"
             )
-        best = probabilities.max(dim=1)
+        # Exclusive classes are ranked by probability, where a saturated softmax has ties, as in all runs before other heads.
+        ranks = values if isinstance(head, ExclusiveClasses) else logits
+        best = head.best(ranks)
         return ShardFacts(
-            predictions=tuple(best.indices.tolist()),
-            least=tuple(probabilities.argmin(dim=1).tolist()),
-            probabilities=tuple(best.values.tolist()),
+            predictions=tuple(best.tolist()),
+            predicted=head.predicted(logits),
+            least=tuple(head.least(ranks).tolist()),
+            probabilities=tuple(values.gather(1, best.view(-1, 1)).squeeze(1).tolist()),
             labels=tuple(sample.label for sample in samples),
+            targets=tuple(sample.target for sample in samples),
             truths=tuple(
                 "none" if sample.truth is None else "some" if sample.truth.any() else "empty" for sample in samples
             ),
             size=(int(shard.inputs.shape[2]), int(shard.inputs.shape[3])),
             pictures=tuple(_png(sample.image) for sample in samples[: self.pictures]),
-            outputs=OutputRange.of(logits if classifier.outputs == "logits" else logits.exp()),
+            outputs=OutputRange.of(head.raw(logits)),
             groups=tuple(sample.group for sample in samples),
         )
 
@@ -264,7 +275,7 @@ def _load(classifier: Classifier, samples: Samples, digests: tuple[str, ...]) ->
     loaded = tuple(samples)
     truths = [sample.truth for sample in loaded if sample.truth is not None]
     truth = torch.stack(truths) if len(truths) == len(loaded) else None
-    labels = torch.tensor([-1 if sample.label is None else sample.label for sample in loaded])
+    labels = torch.tensor([sample.label if isinstance(sample.label, int) else -1 for sample in loaded])
     shard = LoadedShard(
         samples=loaded,
         inputs=classifier.to_inputs(torch.stack([sample.image for sample in loaded])),

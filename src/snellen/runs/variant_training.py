@@ -327,7 +327,7 @@ class RunVariants:
         right = []
         samples = fitting_samples(self.samples, self.seed)
         for start in range(0, len(samples), self.batch):
-            labelled = [sample for sample in samples[start : start + self.batch] if sample.label is not None]
+            labelled = [sample for sample in samples[start : start + self.batch] if isinstance(sample.label, int)]
             if labelled:
                 inputs = classifier.to_inputs(torch.stack([sample.image for sample in labelled]))
                 right += (classifier.predictions(inputs) == torch.tensor([sample.label for sample in labelled])).tolist()

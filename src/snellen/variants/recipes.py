@@ -38,8 +38,11 @@ class Training(Dataset[tuple[Tensor, int]]):
         """All samples with their own labels; a sample without a label is refused."""
         labels = []
         for sample in samples:
-            if sample.label is None:
-                raise SnellenError(f"a recipe needs labels, but the training picture '{sample.id}' has none; give --labels")
+            if not isinstance(sample.label, int):
+                number = "none" if sample.label is None else "several"
+                raise SnellenError(
+                    f"a recipe needs one label each, but the training picture '{sample.id}' has {number}; give --labels"
+                )
             labels.append(sample.label)
         return Training(samples, classifier, tuple(labels))
 
