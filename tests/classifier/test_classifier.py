@@ -249,5 +249,5 @@ def test_a_classifier_survives_pickling() -> None:
 
 
 def test_a_single_output_is_refused():
-    with pytest.raises(SnellenError, match="has a single output; return one logit per class"):
+    with pytest.raises(SnellenError, match="has a single output; say heads='single-logit'"):
         Classifier(nn.Sequential(nn.Flatten(), nn.Linear(12, 1))).check(torch.rand(2, 3, 2, 2))

@@ -82,7 +82,7 @@ def test_a_memory_mapped_array_stays_on_disk(tmp_path: Path) -> None:
         (lambda: from_arrays(BYTES, ids=list("aabcd")), "the sample id 'a' occurs twice"),
         (lambda: from_arrays(BYTES, labels=[0, 1, 2, 3, -1]), "the label of image 4 is -1"),
         (lambda: from_arrays(BYTES, labels=[0, 1, 2, 3, 0.5]), "the label of image 4 is 0.5"),
-        (lambda: from_arrays(BYTES, labels=np.eye(5)), "each image has several labels (an array of 5×5; where"),
+        (lambda: from_arrays(BYTES, labels=np.eye(5) * 3), "label 0 of image 0 is '3.0'; a finding is 1 (present)"),
         (lambda: from_arrays(BYTES, truth=np.zeros((5, 6, 6))), "truth has the shape 5×6×6, but the images need 5×6×7"),
         (lambda: as_samples(7), "not from a int"),
         (lambda: as_samples([]), "the list is empty"),

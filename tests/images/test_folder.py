@@ -197,7 +197,7 @@ def test_labels_find_files_in_sub_folders_by_unique_name(tmp_path: Path) -> None
         ("a.jpg,-1\nb.png,0\nc.png,0", "line 2: label -1 is out of range"),
         ("a.jpg,0\nb.png,0\nd.png,0", "line 4: there is no picture 'd.png'; did you mean"),
         ("a.jpg,tigr\nb.png,0\nc.png,0", "the label 'tigr' is no class of this classifier; did you mean 'tiger'?"),
-        ("a.jpg,0\na.jpg,1\nb.png,0\nc.png,0", "line 3: 'a.jpg' has several labels (0 and 1)"),
+        ("a.jpg,0\na.jpg,9\nb.png,0\nc.png,0", "line 3: label 9 is out of range (0 to 2)"),
     ],
 )
 def test_bad_labels(flat: Path, rows: str, part: str) -> None:

@@ -173,7 +173,7 @@ def test_explain_fits_to_a_folder_or_to_the_bundled_photographs(tmp_path):
         settings = Settings.of(
             {"model": "tests.runs.subject:load", "images": images, "methods": (IBA,), "mean": 0.5, "std": 0.25, "size": 32}
         )
-        explain_photo(photo, settings, target="predicted", out=tmp_path / f"{name}.png", seed=0, observer=seen)
+        explain_photo(photo, settings, targets=["predicted"], out=tmp_path / f"{name}.png", seed=0, observer=seen)
         assert (tmp_path / f"{name}.png").exists()
         progress[name] = (seen.stages[0][0], seen.notes)
     assert progress["folder"] == ("fitting to 22 images", [])

@@ -100,6 +100,9 @@ def test_the_same_call_computes_nothing(stored, name, count, methods, metrics):
     assert {path for path, content in before.items() if files(folder)[path] != content} <= {"run.json"}
     old, new = json.loads(before["run.json"]), json.loads((folder / "run.json").read_bytes())
     assert list(old) == list(new)
+    for key, value in list(new["classifier"].items()):  # fields that are newer than these runs are empty
+        if key not in old["classifier"] and value is None:
+            del new["classifier"][key]
     for key in ("schema", "created", "request", "classifier", "samples", "units", "errors", "merged"):
         assert old[key] == new[key]
     assert [sorted(plugin) for plugin in (*old["spec"]["methods"], *old["spec"]["metrics"])] == [

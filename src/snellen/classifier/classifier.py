@@ -461,6 +461,7 @@ class Classifier:
                 raise SnellenError(f"'{self.name}' cannot take inputs of shape {shape}: {first_line(problem)}") from problem
         probes.check_outputs(raw, len(inputs), self.name, self.head)
         self.check_output_range(probes.OutputRange.of(raw), inputs)
+        self.head.predicted(self.network.as_logits(raw))  # refuses a number of outputs that does not fit the head
         count = self.head.columns(raw.shape[1])
         if self.classes is not None and len(self.classes) != count:
             raise SnellenError(f"'{self.name}' has {count} outputs, but {len(self.classes)} class names were given")

@@ -101,7 +101,7 @@ class Head(ABC):
         """The columns that the model predicts for each row."""
         return tuple((column,) for column in self.best(logits).tolist())
 
-    def own(self, logits: Logits) -> Logits:
+    def own(self, logits: Logits) -> Float[Tensor, "rows own"]:
         """The columns of the model itself, without further targets."""
         return logits
 
@@ -249,8 +249,8 @@ class Number(Head):
     smallest = 1
 
     unit: str = ""
-    low: float | None = None
-    high: float | None = None
+    low: float | int | None = None
+    high: float | int | None = None
 
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None):
@@ -329,7 +329,7 @@ class WithTargets(Head):
     def column_names(self, classes: tuple[str, ...] | None) -> tuple[str, ...] | None:
         return classes if classes is not None else self.head.column_names(None)
 
-    def own(self, logits: Logits) -> Logits:
+    def own(self, logits: Logits) -> Float[Tensor, "rows own"]:
         return logits[:, : logits.shape[1] - len(self.further)]
 
     def logits(self, raw: Float[Tensor, "rows outputs"]) -> Logits:

@@ -42,6 +42,14 @@ class ModelOptions:
     )
     std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None
     size: Annotated[int | None, typer.Option(help="side of the square that the model takes")] = None
+    outputs: Annotated[str | None, typer.Option(help="what the model returns: logits or probabilities")] = None
+    heads: Annotated[
+        str | None,
+        typer.Option(
+            help="what the outputs mean: exclusive-classes, independent-labels, single-logit, or number; settings in "
+            "brackets: independent-labels(thresholds=[0.3, 0.5]), number(unit=years, low=0, high=100)"
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +77,12 @@ class EvaluationOptions:
 class MetricOptions:
     """What is explained, and what metrics compare the maps with: of `run` and `suite`."""
 
-    target: Annotated[str | None, typer.Option(help="predicted, label, least-likely, or a class")] = None
-    outputs: Annotated[str | None, typer.Option(help="what the model returns: logits or probabilities")] = None
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="predicted, label, every-label, least-likely, a class, contrast(a, b), down, or package.module:function"
+        ),
+    ] = None
     masks: Annotated[str | None, typer.Option(help="folder with a mask per image, for metrics that need the truth")] = None
     boxes: Annotated[str | None, typer.Option(help="CSV with the columns file,x0,y0,x1,y1")] = None
     recipe: Annotated[

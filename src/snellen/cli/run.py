@@ -111,7 +111,10 @@ def explain(
     photo: Annotated[Path, typer.Argument(help="an image file")],
     methods: options.Methods = None,
     model: ModelOptions,
-    target: Annotated[str, typer.Option(help="predicted, least-likely, or a class")] = "predicted",
+    target: Annotated[
+        list[str] | None,
+        typer.Option(help="predicted (if left out), least-likely, a class, contrast(a, b) or down; may be repeated"),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="the PNG to write; PHOTO-maps.png otherwise")] = None,
     seed: Annotated[int, typer.Option(help="changes every random draw")] = 0,
     images: Annotated[str | None, typer.Option(help="a folder of such images, for methods that are fitted to some")] = None,
@@ -122,7 +125,7 @@ def explain(
     from snellen.runs.settings import Settings
 
     settings = Settings.of(options.to_settings(model, methods=methods, images=images))
-    print(explain_photo(photo, settings, target=target, out=out, seed=seed, observer=Live()))
+    print(explain_photo(photo, settings, targets=target or ["predicted"], out=out, seed=seed, observer=Live()))
 
 
 def _evaluate(settings: Settings, *, trust: bool) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from PIL import Image
 
 from snellen.charts.pictures import contact_sheet
 from snellen.classifier import Classifier
@@ -17,14 +19,17 @@ from snellen.runs import plan as planning
 from snellen.runs.guard import Guard
 from snellen.runs.progress import Observer
 from snellen.runs.settings import PHOTOGRAPHS, Settings
-from snellen.runs.unit import InspectShard, PackedClassifier
+from snellen.runs.unit import InspectShard, PackedClassifier, ShardFacts
 from snellen.types import Method, Passes, Rng
 
 
 def explain_photo(
-    photo: Path, settings: Settings, *, target: str | int, out: Path | None, seed: int, observer: Observer
+    photo: Path, settings: Settings, *, targets: Sequence[str | int], out: Path | None, seed: int, observer: Observer
 ) -> Path:
-    """Writes the picture and returns its path; without methods in the settings, all that support this classifier are run."""
+    """Writes the picture and returns its path; without methods in the settings, all that support this classifier are run.
+
+    Several targets are drawn one below the other.
+    """
     methods = planning.parse_methods(settings.methods) if settings.methods else []
     if not photo.name:
         raise SnellenError("explain needs the path of a photograph, but it is empty")
@@ -50,30 +55,64 @@ def explain_photo(
     inspected = InspectShard(
         classifier=PackedClassifier(classifier), samples=samples, digests=(digest(samples[0]),), pictures=0, threads=None
     )()
-    (class_index,) = planning.resolve_targets(target, classifier, classes, samples.ids, inspected)
+    explained = [chosen for target in targets for chosen in _columns(target, classifier, classes, samples.ids, inspected)]
 
     size = (int(inputs.shape[2]), int(inputs.shape[3]))
-    observer.begin("explaining", sum((method.passes(size, classifier) for method in methods), Passes()), len(methods))
-    targets, rng, maps = torch.tensor([class_index]), Rng(seed, tuple(samples.ids)), {}
-    guard = Guard({"the model": classifier}, {"the inputs": inputs, "the targets": targets})
+    passes = sum((method.passes(size, classifier) for method in methods), Passes()) * len(explained)
+    observer.begin("explaining", passes, len(methods) * len(explained))
+    pixels = (image.expand(3, -1, -1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    sheets = []
     try:
-        for method in methods:
-            observer.running(label(method))
-            with guard.watching(label(method), SnellenError), classifier.counting(observer.passed), torch.no_grad():
-                maps[label(method)] = method(classifier, inputs, targets, rng=rng)[0].numpy()
-            observer.finished(Passes())
+        for model, column, name in explained:
+            planning.check_needs(model, methods, inputs)
+            maps, column_of_row, rng = {}, torch.tensor([column]), Rng(seed, tuple(samples.ids))
+            guard = Guard({"the model": model}, {"the inputs": inputs, "the targets": column_of_row})
+            for method in methods:
+                observer.running(label(method))
+                with guard.watching(label(method), SnellenError), model.counting(observer.passed), torch.no_grad():
+                    maps[label(method)] = method(model, inputs, column_of_row, rng=rng)[0].numpy()
+                observer.finished(Passes())
+            value = model.output(inputs, column_of_row, "probability" if model.head.reads_probability else "logit")
+            letter = "p" if model.head.reads_probability and model.head.decides else "value"
+            sheets.append(contact_sheet(pixels, maps, {}, heading=f"{name}, {letter} = {float(value):.2f}"))
     finally:
         observer.end()
-    probability = float(classifier.probabilities(inputs)[0, class_index])
-    name = classifier.classes[class_index] if classifier.classes else f"class {class_index}"
-    pixels = (image.expand(3, -1, -1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-    picture = contact_sheet(pixels, maps, {}, heading=f"{name}, p = {probability:.2f}")
+    picture = sheets[0] if len(sheets) == 1 else _stacked(sheets)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         picture.save(path)
     except OSError as problem:
         raise SnellenError(f"cannot write '{path}' ({problem.strerror}); choose another --out") from None
     return path
+
+
+def _columns(
+    target: str | int, classifier: Classifier, classes: int, ids: Sequence[str], facts: ShardFacts
+) -> list[tuple[Classifier, int, str]]:
+    """The classifier, column and name of each target that the text states; independent labels may be several."""
+    further = planning.further_target(target, classifier, classes)
+    if further is not None:
+        name = planning.target_name(further, classifier, classes)
+        return [(classifier.with_target(further, name), classes, name)]
+    if classifier.head.exclusive or not classifier.head.decides:
+        columns = planning.resolve_targets(target, classifier, classes, ids, facts)
+    else:
+        (columns,) = planning.targets_of_images(target, classifier, classes, ids, [facts])
+        if not columns:
+            raise SnellenError("no label of this image is above its threshold; name one, such as --target 0")
+    names = classifier.classes or [f"class {column}" for column in range(classes)]
+    return [(classifier, column, names[column]) for column in columns]
+
+
+def _stacked(pictures: Sequence[Image.Image]) -> Image.Image:
+    """The pictures one below the other."""
+    size = max(picture.width for picture in pictures), sum(picture.height for picture in pictures)
+    stacked = Image.new("RGB", size, "white")
+    top = 0
+    for picture in pictures:
+        stacked.paste(picture, (0, top))
+        top += picture.height
+    return stacked
 
 
 def _fit_methods(

@@ -108,6 +108,8 @@ class Settings:
     """A text file with one class name per line."""
     outputs: Literal["logits", "probabilities"] | None = None
     """What the model returns."""
+    heads: str | None = None
+    """What the outputs mean, such as independent-labels."""
     precision: Precision = "float32"
     """Of the numbers inside the model."""
     device: str = "cpu"
@@ -162,6 +164,7 @@ class Settings:
             crop=self.crop,
             classes=self.classes,
             outputs=self.outputs,
+            heads=self.heads,
             device=self.device,
             rows=self.batch,
             precision=self.precision,

@@ -67,6 +67,7 @@ def load_classifier(
     crop: float | None = None,
     classes: str | Path | Sequence[str] | None = None,
     outputs: str | None = None,
+    heads: str | None = None,
     device: str | torch.device = "cpu",
     rows: int | None = None,
     precision: str = "float32",
@@ -85,6 +86,7 @@ def load_classifier(
         crop: share of the short side that remains before resizing.
         classes: class names, or a text file with one name per line.
         outputs: "logits" or "probabilities".
+        heads: what the outputs mean, such as "independent-labels".
         device: where the model runs.
         rows: images per pass.
         precision: float32, bfloat16 or float16.
@@ -100,6 +102,7 @@ def load_classifier(
             "classes": classes,
             "weights": weights,
             "rows": rows,
+            "heads": heads,
         }
         for option, value in settings.items():
             if value is not None:
@@ -128,6 +131,7 @@ def load_classifier(
         classes=loaded.classes if names is None else names,
         name=loaded.name,
         outputs=outputs,
+        heads=heads,
         geometry=_geometry(loaded.geometry, size, crop),
         channels=channels,
         device=device,
