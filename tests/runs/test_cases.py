@@ -136,14 +136,16 @@ def test_fourteen_heads_are_told_apart() -> None:
     table = run(
         Classifier(Fourteen(), heads="independent-labels"), samples(), "deletion(steps=8, fill=black)", target="every-label"
     ).table()
-    assert float(table.loc["input-x-gradient"].iloc[0]) < 0.15 < 0.4 < float(table.loc["random"].iloc[0])
+    own, random = (float(table.loc[method].iloc[0]) for method in ("input-x-gradient", "random"))
+    assert own < 0.15
+    assert random > 0.4
 
 
 def test_a_run_of_cases_continues(tmp_path) -> None:
     first = run(corners(), samples(), "deletion(steps=2)", target="every-label", out=tmp_path / "run")
     again = run(corners(), samples(), "deletion(steps=2)", target="every-label", out=tmp_path / "run")
     assert first.scores().equals(again.scores())
-    with pytest.raises(SnellenError, match="was made with another target|was made with other samples"):
+    with pytest.raises(SnellenError, match="was made with another target"):
         run(corners(), samples(), "deletion(steps=2)", target="predicted", out=tmp_path / "run", methods=["random"])
 
 
