@@ -48,8 +48,8 @@ def test_an_unsigned_map_gets_lighter_with_its_value():
 def test_a_positive_factor_changes_no_colour():
     values = np.random.default_rng(0).normal(size=(16, 16))
     for signed in (False, True):
-        one = tile(values, signed, limits(values, signed))
-        assert np.array_equal(one, tile(values * 1000, signed, limits(values * 1000, signed)))
+        coloured = tile(values, signed, limits(values, signed))
+        assert np.array_equal(coloured, tile(values * 1000, signed, limits(values * 1000, signed)))
 
 
 def test_limits_are_what_the_legend_says():

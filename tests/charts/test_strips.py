@@ -28,8 +28,8 @@ def test_names_never_overlap_at_any_width_from_the_narrowest_on(places, wider):
     width = NARROWEST + 200 * wider
     labels = place_names(dict(zip(NAMES, places, strict=False)))
     assert sorted(label.text for label in labels) == sorted(NAMES[: len(places)])
-    for one, other in itertools.combinations(boxes(labels, width), 2):
-        assert one[2] != other[2] or one[1] <= other[0] or other[1] <= one[0]
+    for box, other in itertools.combinations(boxes(labels, width), 2):
+        assert box[2] != other[2] or box[1] <= other[0] or other[1] <= box[0]
 
 
 @settings(max_examples=40)
@@ -109,10 +109,15 @@ def test_numbers_for_people(value, text):
 
 
 def test_times_and_counts_for_people():
-    assert [numbers.duration(one) for one in (0.0123, 48.2, 188.2, 4000)] == ["12.3 ms", "48.2 s", "3 min 8 s", "1 h 6 min"]
+    assert [numbers.duration(seconds) for seconds in (0.0123, 48.2, 188.2, 4000)] == [
+        "12.3 ms",
+        "48.2 s",
+        "3 min 8 s",
+        "1 h 6 min",
+    ]
     assert numbers.count(1, "image") == "1 image"
     assert numbers.count(12_345, "image") == "12 345 images"
-    assert [numbers.amount(one) for one in (1.0, 32.5, 48213)] == ["1", "32.5", "48.2k"]
+    assert [numbers.amount(count) for count in (1.0, 32.5, 48213)] == ["1", "32.5", "48.2k"]
     assert numbers.interval(0.1, 0.1, 7) == "all 7 equal"
     assert numbers.interval(-0.1, 0.25, 7, signs=True) == "[−0.10, +0.25]"
     assert numbers.interval(float("nan"), float("nan"), 1) == "no interval"

@@ -107,12 +107,12 @@ SETTINGS = {
 
 
 def read_settings(path: Path) -> None:
-    found = Settings.of(Settings.read(path))
-    parse_methods(found.methods)
-    parse_metrics(found.metrics)
-    if found.condition is not None:
-        CONDITIONS.parse(found.condition)
-    assert isinstance(json.dumps(found.as_values(), allow_nan=False), str)
+    settings_read = Settings.of(Settings.read(path))
+    parse_methods(settings_read.methods)
+    parse_metrics(settings_read.metrics)
+    if settings_read.condition is not None:
+        CONDITIONS.parse(settings_read.condition)
+    assert isinstance(json.dumps(settings_read.as_values(), allow_nan=False), str)
 
 
 @examples(1)
@@ -151,7 +151,7 @@ def test_names_with_settings(text):
 @examples(2)
 @given(name=st.sampled_from(sorted([*METHODS, *METRICS, *CONDITIONS])), value=anything, data=st.data())
 def test_settings_of_every_plug_in(name, value, data):
-    registry: Any = next(one for one in (METHODS, METRICS, CONDITIONS) if name in one)
+    registry: Any = next(registry for registry in (METHODS, METRICS, CONDITIONS) if name in registry)
     fields = [*registry[name].__dataclass_fields__]
     key = data.draw(st.sampled_from(fields)) if fields else "nothing"
     attempt("names with settings", lambda: label(registry.parse({"name": name, "params": {key: value}})))
@@ -296,22 +296,22 @@ def test_protocols(values):
 
 
 @pytest.fixture(scope="module")
-def known(finished):
+def run_card(finished):
     return cards_of_runs([finished]).cards[0]
 
 
 @examples(1)
 @given(data=st.data(), own=st.booleans())
-def test_cards_as_json(folder, known, data, own):
-    values = data.draw(mutated(as_json(known if own else card("grad-cam", "grad-cam"))))
+def test_cards_as_json(folder, run_card, data, own):
+    values = data.draw(mutated(as_json(run_card if own else card("grad-cam", "grad-cam"))))
     (folder / "card.json").write_text(dumped(values))
     attempt("cards", lambda: printed(printable(read_card(folder / "card.json"))))
 
 
 @examples(1)
 @given(data=st.data(), ending=st.sampled_from(["md", "json"]))
-def test_cards_as_text(folder, known, data, ending):
-    text = write_markdown(known) if ending == "md" else json.dumps(as_json(known))
+def test_cards_as_text(folder, run_card, data, ending):
+    text = write_markdown(run_card) if ending == "md" else json.dumps(as_json(run_card))
     path = folder / f"card.{ending}"
     path.write_bytes(data.draw(scribbled(text)).encode("utf-8", "surrogatepass"))
     attempt("cards", lambda: printed(printable(read_card(path))))

@@ -39,11 +39,11 @@ def finished(images, tmp_path_factory) -> tuple[Path, str]:
 
 
 def test_run_writes_a_folder_and_a_report_and_says_where(finished):
-    out, said = finished
+    out, output = finished
     assert (out / "report.html").stat().st_size > 10_000
-    assert "report.html" in said
-    assert "planned:" in said
-    assert "grad-cam" in said
+    assert "report.html" in output
+    assert "planned:" in output
+    assert "grad-cam" in output
 
 
 @pytest.mark.slow

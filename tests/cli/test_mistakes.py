@@ -92,12 +92,12 @@ def test_a_log_that_cannot_be_written_does_not_hide_the_error(call, monkeypatch)
     assert done.sentences == 1
 
 
-def test_who_stops_reading_the_output_is_told_nothing(call):
+def test_a_closed_output_pipe_ends_the_command_without_a_message(call):
     done = call("boom", "pipe")
     assert (done.code, done.err) == (1, "")
 
 
-def test_the_version_is_told_and_the_package_can_be_run():
+def test_the_version_is_printed_and_the_package_can_be_run():
     done = subprocess.run([sys.executable, "-m", "snellen", "--version"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"snellen {snellen.__version__}\n", "")
 
@@ -282,7 +282,7 @@ def test_a_record_of_another_shape_is_no_run(tmp_path, text):
         Run(tmp_path)
 
 
-def test_explain_wants_a_photograph(call):
+def test_explain_refuses_a_path_that_is_no_photograph(call):
     done = call("explain", "", "--model", "digits")
     assert (done.code, done.sentences) == (2, 1)
 

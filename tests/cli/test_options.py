@@ -46,6 +46,6 @@ def test_only_options_that_were_given_become_settings():
     assert values == {"model": "digits", "mean": [0.5, 0.25], "methods": ["rise(masks=3)", "lime"]}
 
 
-def test_numbers_that_are_none_are_refused():
+def test_values_that_are_not_numbers_are_refused():
     with pytest.raises(SnellenError, match=r"--std must be comma-separated numbers, not '0\.5,x'"):
         to_settings(ModelOptions(std="0.5,x"))

@@ -61,14 +61,14 @@ def command(images: Path, out: Path, *more: str) -> list[str]:
 @contextmanager
 def started(*commands: list[str]) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Processes that do not outlive the body."""
-    running = [subprocess.Popen(one, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for one in commands]
+    running = [subprocess.Popen(command, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for command in commands]
     try:
         yield running
     finally:
-        for one in running:
-            one.kill()
-            one.wait()
-            one.stdout.close()
+        for process in running:
+            process.kill()
+            process.wait()
+            process.stdout.close()
 
 
 def wait_until(true, seconds: float = 240) -> bool:
@@ -93,11 +93,11 @@ def test_signals_stop_a_run_and_its_workers(images, tmp_path, number, code):
         children = psutil.Process(process.pid).children(recursive=True)
         assert children, "no worker is there to be stopped"
         process.send_signal(number)
-        said = process.communicate(timeout=120)[0].decode()
+        output = process.communicate(timeout=120)[0].decode()
     assert process.returncode == code
-    assert "Traceback" not in said
+    assert "Traceback" not in output
     if number == signal.SIGTERM:
-        assert said.endswith("snellen: stopped by SIGTERM; finished work is kept, and the same command continues\n")
+        assert output.endswith("snellen: stopped by SIGTERM; finished work is kept, and the same command continues\n")
     _, alive = psutil.wait_procs(children, timeout=60)
     assert not alive
     assert units(tmp_path)
@@ -131,10 +131,10 @@ def test_a_dead_dask_scheduler_is_one_sentence(images, tmp_path):
         with started(command(images, out, "--dask", json.loads(place.read_text())["address"])) as (process,):
             assert wait_until(lambda: units(out) or process.poll() is not None)
             cluster[0].kill()
-            said = process.communicate(timeout=120)[0].decode()
+            output = process.communicate(timeout=120)[0].decode()
     assert process.returncode == 2
-    assert "Traceback" not in said
-    assert "are gone in the middle of the work; finished work is kept" in said
+    assert "Traceback" not in output
+    assert "are gone in the middle of the work; finished work is kept" in output
     assert units(out)
 
 
@@ -147,13 +147,13 @@ def main(monkeypatch, capsys, *arguments: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("model", ["exiting", "exits_at_once"])
 def test_a_model_that_calls_sys_exit_does_not_end_the_command_with_0(monkeypatch, capsys, one_white, tmp_path, model):
-    code, said = main(
+    code, output = main(
         monkeypatch, capsys,
         "run", "--model", f"subject:{model}", "--images", str(one_white), "--out", str(tmp_path), "--size", "32",
         "--methods", "gradient,random", "--metrics", "complexity",
     )  # fmt: skip
     assert code == 2
-    assert f"'subject:{model}' called sys.exit(0)" in said
+    assert f"'subject:{model}' called sys.exit(0)" in output
 
 
 def leave(*_) -> None:

@@ -16,7 +16,7 @@ def test_a_file_is_written_for_all_to_read(tmp_path):
     write_whole(path, b"new")
     assert path.read_bytes() == b"new"
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
-    assert [one.name for one in tmp_path.iterdir()] == ["kept"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["kept"]
 
 
 def break_off(path):
@@ -26,10 +26,10 @@ def break_off(path):
         raise KeyError
 
 
-def test_what_breaks_off_leaves_the_old_file_and_nothing_else(tmp_path):
+def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "kept"
     path.write_bytes(b"old")
     with pytest.raises(KeyError):
         break_off(path)
     assert path.read_bytes() == b"old"
-    assert [one.name for one in tmp_path.iterdir()] == ["kept"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["kept"]

@@ -31,8 +31,8 @@ PIXELS = torch.from_numpy(BYTES).float() / 255
 )
 def test_every_kind_of_array_gives_the_same_pixels(images: np.ndarray | torch.Tensor) -> None:
     samples = from_arrays(images, labels=np.array([0, 1, 2, 1, 0]))
-    torch.testing.assert_close(torch.stack([one.image for one in samples]), PIXELS)
-    assert [one.label for one in samples] == [0, 1, 2, 1, 0]
+    torch.testing.assert_close(torch.stack([sample.image for sample in samples]), PIXELS)
+    assert [sample.label for sample in samples] == [0, 1, 2, 1, 0]
     assert samples.ids == ("0", "1", "2", "3", "4")
 
 
@@ -118,7 +118,7 @@ class Stream(IterableDataset):  # type: ignore[type-arg]
 def test_a_dataset_of_tensors() -> None:
     samples = from_dataset(TensorDataset(PIXELS, torch.tensor([4, 3, 2, 1, 0])))
     assert torch.equal(samples[2].image, PIXELS[2])
-    assert [one.label for one in samples] == [4, 3, 2, 1, 0]
+    assert [sample.label for sample in samples] == [4, 3, 2, 1, 0]
     assert samples.describe() == "5 pictures from a TensorDataset"
 
 
@@ -126,7 +126,7 @@ def test_a_part_of_a_dataset_leaves_the_dataset_behind() -> None:
     samples = from_dataset(TensorDataset(PIXELS.repeat(40, 1, 1, 1), torch.arange(200)))
     part = pickle.loads(pickle.dumps(samples.take([7, 100])))
     assert len(pickle.dumps(part)) < 5000
-    assert [one.label for one in part] == [7, 100]
+    assert [sample.label for sample in part] == [7, 100]
     assert part.ids == ("007", "100")
     assert torch.equal(part[0].image, PIXELS[2])
     assert part.digest(1) == samples.digest(100)
@@ -166,12 +166,12 @@ def test_each_mistake_of_a_dataset_gets_a_sentence(dataset: Dataset, part: str) 
     assert part in str(caught.value)
 
 
-def test_as_samples_takes_whatever_is_at_hand(tmp_path: Path) -> None:
+def test_as_samples_takes_every_supported_source(tmp_path: Path) -> None:
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
     sample = Sample("one", PIXELS[0], 3)
-    known = from_list([sample])
+    samples = from_list([sample])
     geometry = Geometry((4, 4))
-    assert as_samples(known) is known
+    assert as_samples(samples) is samples
     assert as_samples(sample)[0] is sample
     assert as_samples([sample])[0] is sample
     assert as_samples(BYTES).ids == ("0", "1", "2", "3", "4")

@@ -27,10 +27,10 @@ def picture(seed: int = 0, size: tuple[int, int] = (20, 28), channels: int = 3) 
     return torch.from_numpy(levels).float() / 255
 
 
-def sample(one: str = "a", *, seed: int = 0, label: int | None = 1, size: tuple[int, int] = (20, 28)) -> Sample:
+def sample(name: str = "a", *, seed: int = 0, label: int | None = 1, size: tuple[int, int] = (20, 28)) -> Sample:
     truth = torch.zeros(size, dtype=torch.bool)
     truth[2:9, 3:12] = True
-    return Sample(one, picture(seed, size), label, truth)
+    return Sample(name, picture(seed, size), label, truth)
 
 
 def several(count: int = 5) -> list[Sample]:
@@ -40,19 +40,19 @@ def several(count: int = 5) -> list[Sample]:
 @pytest.mark.parametrize("degrees", [45.0, 135.0, 225.0, 315.0, 90.0, -20.0, 0.0])
 @pytest.mark.parametrize("size", [(20, 28), (24, 24)], ids=str)
 def test_rotation_is_that_of_pil_and_takes_the_truth_along(degrees, size):
-    one = sample(size=size)
-    found = Rotation(degrees)(one, None, rng=RNG)
-    levels = (one.image * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    original = sample(size=size)
+    changed = Rotation(degrees)(original, None, rng=RNG)
+    levels = (original.image * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
     turned = np.array(Image.fromarray(levels).rotate(degrees, Image.Resampling.NEAREST, fillcolor=0))
-    assert np.array_equal((found.image * 255).round().permute(1, 2, 0).numpy(), turned)
-    mask = Image.fromarray(one.truth.numpy().astype(np.uint8)).rotate(degrees, Image.Resampling.NEAREST)
-    assert np.array_equal(found.truth.numpy(), np.array(mask) > 0)
-    assert (found.id, found.label) == ("a", 1)
+    assert np.array_equal((changed.image * 255).round().permute(1, 2, 0).numpy(), turned)
+    mask = Image.fromarray(original.truth.numpy().astype(np.uint8)).rotate(degrees, Image.Resampling.NEAREST)
+    assert np.array_equal(changed.truth.numpy(), np.array(mask) > 0)
+    assert (changed.id, changed.label) == ("a", 1)
 
 
 def test_rotation_fills_corners_with_the_colour_that_is_named():
-    found = Rotation(45.0, fill=(0.1, 0.2, 0.3))(sample(), None, rng=RNG)
-    assert found.image[:, 0, 0].tolist() == pytest.approx([0.1, 0.2, 0.3])
+    changed = Rotation(45.0, fill=(0.1, 0.2, 0.3))(sample(), None, rng=RNG)
+    assert changed.image[:, 0, 0].tolist() == pytest.approx([0.1, 0.2, 0.3])
     with pytest.raises(SnellenError, match="2 numbers, but 'a' has 3 channels"):
         Rotation(45.0, fill=(0.1, 0.2))(sample(), None, rng=RNG)
 
@@ -60,8 +60,8 @@ def test_rotation_fills_corners_with_the_colour_that_is_named():
 def test_resize_loses_detail_and_nothing_else():
     # A chequerboard of single pixels is grey at half the size, and stays grey; a plain picture stays what it is.
     board = (torch.arange(8).view(-1, 1) + torch.arange(8)) % 2
-    found = Resize(side=4)(Sample("a", board.float().expand(1, 8, 8), 2), None, rng=RNG)
-    assert float((found.image[0, 2:-2, 2:-2] - 0.5).abs().max()) < 0.05
+    changed = Resize(side=4)(Sample("a", board.float().expand(1, 8, 8), 2), None, rng=RNG)
+    assert float((changed.image[0, 2:-2, 2:-2] - 0.5).abs().max()) < 0.05
     plain = torch.full((3, 20, 28), 0.3)
     for side in (3, 20, 64):
         same = Resize(side=side)(Sample("a", plain), None, rng=RNG)
@@ -75,22 +75,22 @@ def test_crop_shows_the_window_that_was_drawn():
     ramp = torch.stack([place.view(-1, 1).expand(32, 32), place.expand(32, 32)]) / 31
     truth = torch.zeros(32, 32, dtype=torch.bool)
     truth[:16] = True
-    one = Sample("a", torch.cat([ramp, ramp[:1]]), 0, truth)
+    original = Sample("a", torch.cat([ramp, ramp[:1]]), 0, truth)
     crop = Crop(scale=(0.2, 0.3))
     for seed in range(6):
         rng = Rng(seed, ("a",), "/condition")
         top, left, rows, columns = crop.window((32, 32), rng)
         assert 0.17 < rows * columns / 32**2 < 0.33
         assert 0.7 < columns / rows < 1.4
-        found = crop(one, None, rng=rng)
-        assert found.image.shape == one.image.shape
+        cropped = crop(original, None, rng=rng)
+        assert cropped.image.shape == original.image.shape
         # Enlarged, the first row and column show the window's first, the last its last.
-        assert float(found.image[0, 0, 5]) == pytest.approx(top / 31, abs=1e-5)
-        assert float(found.image[0, -1, 5]) == pytest.approx((top + rows - 1) / 31, abs=1e-5)
-        assert float(found.image[1, 5, 0]) == pytest.approx(left / 31, abs=1e-5)
-        assert float(found.image[1, 5, -1]) == pytest.approx((left + columns - 1) / 31, abs=1e-5)
+        assert float(cropped.image[0, 0, 5]) == pytest.approx(top / 31, abs=1e-5)
+        assert float(cropped.image[0, -1, 5]) == pytest.approx((top + rows - 1) / 31, abs=1e-5)
+        assert float(cropped.image[1, 5, 0]) == pytest.approx(left / 31, abs=1e-5)
+        assert float(cropped.image[1, 5, -1]) == pytest.approx((left + columns - 1) / 31, abs=1e-5)
         share = min(max(16 - top, 0), rows) / rows
-        assert float(found.truth.float().mean()) == pytest.approx(share, abs=0.04)
+        assert float(cropped.truth.float().mean()) == pytest.approx(share, abs=0.04)
 
 
 def test_crop_draws_windows_of_every_size_and_place():
@@ -108,25 +108,25 @@ def test_crop_of_a_picture_in_which_no_window_fits_takes_its_middle():
     assert Crop(scale=(1.0, 1.0)).window((100, 10), RNG) == (43, 0, 13, 10)
 
 
-def test_mixup_adds_up_and_the_louder_picture_names_the_result():
+def test_mixup_adds_pictures_and_takes_the_label_of_the_larger_share():
     own, other = sample("a", label=1), Sample("b", torch.zeros(3, 20, 28), 2, torch.zeros(20, 28, dtype=torch.bool))
     sides = set()
     for seed in range(12):
-        found = Mixup()(own, other, rng=Rng(seed, ("a",), "/condition"))
-        share = float(found.image.sum() / own.image.sum())
-        assert torch.allclose(found.image, share * own.image, atol=1e-5)
-        assert found.label == (1 if share >= 0.5 else 2)
-        assert bool(found.truth.any()) == (share >= 0.5)
-        assert found.id == "a"
+        mixed = Mixup()(own, other, rng=Rng(seed, ("a",), "/condition"))
+        share = float(mixed.image.sum() / own.image.sum())
+        assert torch.allclose(mixed.image, share * own.image, atol=1e-5)
+        assert mixed.label == (1 if share >= 0.5 else 2)
+        assert bool(mixed.truth.any()) == (share >= 0.5)
+        assert mixed.id == "a"
         sides.add(share >= 0.5)
     assert sides == {True, False}
 
 
 def test_mixup_takes_partners_from_the_run_never_the_picture_itself():
-    given = from_list(several(4))
+    samples = from_list(several(4))
     partners = set()
     for seed in range(20):
-        for place, (own, other) in enumerate(apply_condition(given, "mixup", seed=seed).source.pairs):
+        for place, (own, other) in enumerate(apply_condition(samples, "mixup", seed=seed).source.pairs):
             assert own == place != other
             partners.add((own, other))
     assert len(partners) == 4 * 3
@@ -135,41 +135,43 @@ def test_mixup_takes_partners_from_the_run_never_the_picture_itself():
 
 
 @pytest.mark.parametrize("name", ["rotation", "resize(side=5)", "crop", "mixup"])
-def test_a_condition_is_the_same_whole_in_parts_and_after_a_journey(name):
-    given = from_list(several(5))
-    changed = apply_condition(given, name, seed=3)
+def test_a_condition_gives_the_same_samples_in_parts_and_after_pickling(name):
+    samples = from_list(several(5))
+    changed = apply_condition(samples, name, seed=3)
     part = pickle.loads(pickle.dumps(changed.take([4, 1])))
     assert part.ids == ("picture-4", "picture-1")
-    for found, place in zip(part, (4, 1), strict=True):
-        assert digest(found) == digest(changed[place])
-        assert digest(found) != digest(given[place])
-        assert float(found.image.min()) >= 0
-        assert float(found.image.max()) <= 1
-    assert [one.id for one in changed[1:3]] == ["picture-1", "picture-2"]
+    for unpickled, place in zip(part, (4, 1), strict=True):
+        assert digest(unpickled) == digest(changed[place])
+        assert digest(unpickled) != digest(samples[place])
+        assert float(unpickled.image.min()) >= 0
+        assert float(unpickled.image.max()) <= 1
+    assert [changed_sample.id for changed_sample in changed[1:3]] == ["picture-1", "picture-2"]
     assert digest(changed[1:3][1]) == digest(changed[2])
 
 
 def test_digests_tell_conditions_settings_seeds_and_pictures_apart():
-    given, other = from_list(several(3)), from_list(several(4)[1:])
+    samples, other = from_list(several(3)), from_list(several(4)[1:])
     seen = [
         apply_condition(of, name, seed=seed).digest(0)
-        for of in (given, other)
+        for of in (samples, other)
         for name in ("rotation", "rotation(degrees=90)", "crop", "mixup")
         for seed in (0, 1)
     ]
     assert len(set(seen)) == len(seen)
-    assert not set(seen) & set(given.digests)
-    assert apply_condition(given, "crop", seed=0).digests == apply_condition(given, "crop", seed=0).digests
+    assert not set(seen) & set(samples.digests)
+    assert apply_condition(samples, "crop", seed=0).digests == apply_condition(samples, "crop", seed=0).digests
 
 
-def test_seeds_move_what_is_drawn_and_nothing_else():
-    given = from_list(several(3))
+def test_seeds_change_what_is_drawn_and_nothing_else():
+    samples = from_list(several(3))
     for name, moves in (("rotation", False), ("resize(side=5)", False), ("crop", True), ("mixup", True)):
-        first, second = (torch.stack([one.image for one in apply_condition(given, name, seed=seed)]) for seed in (0, 1))
+        first, second = (
+            torch.stack([drawn.image for drawn in apply_condition(samples, name, seed=seed)]) for seed in (0, 1)
+        )
         assert torch.equal(first, second) != moves
 
 
-def test_the_description_says_it():
+def test_the_description_names_the_condition():
     assert (
         apply_condition(from_list(several(3)), "resize(side=32)", seed=0).describe()
         == "3 pictures from a list, under resize(side=32)"
@@ -178,9 +180,9 @@ def test_the_description_says_it():
 
 @pytest.mark.parametrize("name", list(CONDITIONS))
 def test_conditions_survive_json_and_text_and_cite_a_known_work(name):
-    one = CONDITIONS.build(name)
-    assert CONDITIONS.parse(json.loads(json.dumps(spec(one)))) == one
-    assert CONDITIONS.parse(label(one)) == one
+    condition = CONDITIONS.build(name)
+    assert CONDITIONS.parse(json.loads(json.dumps(spec(condition)))) == condition
+    assert CONDITIONS.parse(label(condition)) == condition
     assert CONDITIONS[name].traits.cite in CITATIONS
 
 
@@ -206,15 +208,15 @@ def test_a_run_under_a_condition_sees_changed_pictures_and_remembers_it(tmp_path
 
     images = np.stack([picture(place, (16, 16)).numpy() for place in range(4)])
     facts = {"methods": ["random"], "metrics": ["complexity"], "target": "label"}
-    given = from_arrays(images, labels=[0, 1, 2, 0])
-    plain = evaluate(brightest, given, **facts, out=tmp_path / "plain")
-    turned = evaluate(brightest, given, **facts, condition="rotation(degrees=45)", out=tmp_path / "turned")
+    samples = from_arrays(images, labels=[0, 1, 2, 0])
+    plain = evaluate(brightest, samples, **facts, out=tmp_path / "plain")
+    turned = evaluate(brightest, samples, **facts, condition="rotation(degrees=45)", out=tmp_path / "turned")
     assert plain.record.spec.condition is None
     assert turned.record.spec.condition == "rotation"
     assert "under rotation" in turned.record.samples.source
     chances = [[row.probability for row in run.record.samples.rows] for run in (plain, turned)]
-    assert all(not math.isclose(one, other) for one, other in zip(*chances, strict=True))
-    evaluate(brightest, given, **facts, condition=Rotation(45.0), out=tmp_path / "turned")  # the same again
+    assert all(not math.isclose(chance, other) for chance, other in zip(*chances, strict=True))
+    evaluate(brightest, samples, **facts, condition=Rotation(45.0), out=tmp_path / "turned")  # the same again
     for other in (None, "rotation(degrees=135)"):
         with pytest.raises(SnellenError, match="was made with another condition"):
-            evaluate(brightest, given, **facts, condition=other, out=tmp_path / "turned")
+            evaluate(brightest, samples, **facts, condition=other, out=tmp_path / "turned")

@@ -40,7 +40,7 @@ def flat(tmp_path: Path) -> Path:
 def test_a_flat_folder_is_sorted_and_unlabelled(flat: Path) -> None:
     samples = from_folder(flat, geometry=SMALL)
     assert samples.ids == ("a.jpg", "b.png", "c.png")
-    assert [one.label for one in samples] == [None] * 3
+    assert [sample.label for sample in samples] == [None] * 3
     assert samples[0].image.shape == (3, 8, 8)
     assert samples.describe() == f"3 pictures from '{flat}'"
     assert samples.notes == ()
@@ -65,7 +65,7 @@ def test_empty_missing_and_mistaken_folders(tmp_path: Path) -> None:
     assert "is a file, not a folder" in refused(tmp_path / "readme.txt")
 
 
-def test_a_link_that_leads_back_up_ends(flat: Path) -> None:
+def test_a_link_to_a_parent_folder_does_not_loop(flat: Path) -> None:
     (flat / "again").symlink_to(flat, target_is_directory=True)
     assert len(from_folder(flat, geometry=SMALL)) == 3
 
@@ -88,7 +88,7 @@ def test_skipping_remembers_what_and_why(flat: Path) -> None:
     assert samples.skipped == (("b.png", f"'{flat / 'b.png'}' is empty (0 bytes)"),)
     assert "1 skipped as unreadable" in samples.describe()
     assert samples[1].id == "c.png"
-    assert [one.id for one in samples.take([1])] == ["c.png"]
+    assert [sample.id for sample in samples.take([1])] == ["c.png"]
 
 
 def test_skipping_everything_is_refused(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_skipping_everything_is_refused(tmp_path: Path) -> None:
     assert "nothing is left to explain" in refused(tmp_path, unreadable="skip")
 
 
-def test_an_unknown_way_with_unreadable_pictures_is_refused(flat: Path) -> None:
+def test_an_unknown_option_for_unreadable_pictures_is_refused(flat: Path) -> None:
     assert "unreadable is 'refuse' or 'skip', not 'ignore'" in refused(flat, unreadable="ignore")
 
 
@@ -124,7 +124,7 @@ def classed(tmp_path: Path, *names: str) -> Path:
 
 
 def labels(samples: Samples) -> list[int | None]:
-    return [one.label for one in samples]
+    return [sample.label for sample in samples]
 
 
 def test_sub_folders_by_class_name(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_sub_folders_in_sorted_order_say_so(tmp_path: Path) -> None:
     assert labels(from_folder(tmp_path / "classes", geometry=SMALL, classes=["cat", "dog"])) == [0, 1]
 
 
-def test_a_stranger_among_sub_folders_is_refused(tmp_path: Path) -> None:
+def test_a_sub_folder_that_is_no_class_is_refused(tmp_path: Path) -> None:
     text = refused(classed(tmp_path, "dogg", "cat"), classes=["cat", "dog", "fish"])
     assert "dogg' is no class of this classifier; did you mean 'dog'?" in text
 
@@ -167,13 +167,13 @@ def test_labels_by_index_name_and_unknown(flat: Path) -> None:
     path = table(flat, "\ufefffile,label\na.jpg,2\n./b.png,Tiger-Cat\nc.png,\n")
     samples = from_folder(flat, geometry=SMALL, labels=path, classes=["dog", "tiger cat", "fish"])
     assert labels(samples) == [2, 1, None]
-    assert [one.group for one in samples] == [None] * 3
+    assert [sample.group for sample in samples] == [None] * 3
 
 
 def test_a_column_of_groups(flat: Path) -> None:
     samples = from_folder(flat, geometry=SMALL, labels=table(flat, "group,file,label\n p 1,a.jpg,2\n,b.png,\np 1,c.png,0\n"))
-    assert [one.group for one in samples] == ["p 1", None, "p 1"]
-    assert [one.group for one in samples.take([2, 1])] == ["p 1", None]
+    assert [sample.group for sample in samples] == ["p 1", None, "p 1"]
+    assert [sample.group for sample in samples.take([2, 1])] == ["p 1", None]
     text = refused(flat, labels=table(flat, "file,label,group\na.jpg,2,x\na.jpg,2,y\n"))
     assert "line 3: 'a.jpg' has a second, different group" in text
 
@@ -347,7 +347,7 @@ def test_memory_does_not_grow_with_the_number_of_pictures(tmp_path: Path) -> Non
     assert peak < 5_000_000
 
 
-def test_progress_is_told(flat: Path) -> None:
+def test_progress_is_reported(flat: Path) -> None:
     seen: list[tuple[int, int]] = []
     from_folder(flat, geometry=SMALL, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 3), (2, 3), (3, 3)]
@@ -383,18 +383,18 @@ def test_single_files(flat: Path) -> None:
 
 def test_one_channel(flat: Path) -> None:
     Image.fromarray(np.full((10, 20), 100, dtype=np.uint8)).save(flat / "d.png")
-    assert {tuple(one.image.shape) for one in from_folder(flat, geometry=SMALL, channels=1)} == {(1, 8, 8)}
+    assert {tuple(sample.image.shape) for sample in from_folder(flat, geometry=SMALL, channels=1)} == {(1, 8, 8)}
 
 
-def test_pictures_of_different_sizes_are_met_with_the_option_to_give(tmp_path: Path) -> None:
+def test_pictures_of_different_sizes_get_an_error_that_names_the_option(tmp_path: Path) -> None:
     for side in (8, 9):
         Image.new("RGB", (side, side)).save(tmp_path / f"{side}.png")
     with pytest.raises(SnellenError, match=r"such as --size 224 \(in Python geometry=Geometry"):
         from_folder(tmp_path, geometry=AS_IS)
 
 
-@pytest.mark.parametrize(("bits", "told"), [(12, True), (14, True), (16, False)])
-def test_data_of_fewer_bits_in_sixteen_is_spoken_of(tmp_path: Path, bits: int, told: bool) -> None:
+@pytest.mark.parametrize(("bits", "noted"), [(12, True), (14, True), (16, False)])
+def test_data_of_fewer_than_sixteen_bits_in_a_sixteen_bit_file_is_noted(tmp_path: Path, bits: int, noted: bool) -> None:
     values = np.random.default_rng(0).integers(0, 2**bits, (8, 8), dtype=np.uint16)
     values[0, 0] = 2**bits - 1
     for name in ("a", "b"):
@@ -403,8 +403,8 @@ def test_data_of_fewer_bits_in_sixteen_is_spoken_of(tmp_path: Path, bits: int, t
     notes = from_folder(tmp_path, geometry=AS_IS, channels=1).notes
     factor = 2 ** (16 - bits)
     expected = f"'a.png' and 1 more use only the darkest 1/{factor} of the 16-bit range, like {bits}-bit data"
-    assert any(note.startswith(expected) and f"multiply their values by {factor}," in note for note in notes) is told
-    assert told or not notes
+    assert any(note.startswith(expected) and f"multiply their values by {factor}," in note for note in notes) is noted
+    assert noted or not notes
 
 
 @pytest.mark.timeout(20)

@@ -77,7 +77,7 @@ def test_a_box_and_its_mask_agree_within_a_pixel(
     geometry = Geometry((rows, columns), crop=crop)
     by_box, by_mask = geometry.boxes([(x0, y0, x1, y1)], width, height), geometry.mask(marked)
     for axis in (0, 1):
-        spans = [torch.nonzero(one.any(dim=axis)).flatten() for one in (by_box, by_mask)]
+        spans = [torch.nonzero(mask.any(dim=axis)).flatten() for mask in (by_box, by_mask)]
         if len(spans[1]):
             assert abs(int(spans[0][0]) - int(spans[1][0])) <= 1
             assert abs(int(spans[0][-1]) - int(spans[1][-1])) <= 1
@@ -87,6 +87,6 @@ def test_a_box_and_its_mask_agree_within_a_pixel(
     ("settings", "part"),
     [({"size": (0, 3)}, "(0, 3)"), ({"crop": 0.0}, "0.0"), ({"crop": 1.5}, "1.5")],
 )
-def test_nonsense_is_refused_with_its_value(settings: dict[str, object], part: str) -> None:
+def test_an_invalid_geometry_is_refused_with_its_value(settings: dict[str, object], part: str) -> None:
     with pytest.raises(SnellenError, match=part.replace("(", r"\(").replace(")", r"\)")):
         Geometry(**settings)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from snellen.classifier import Classifier
 from snellen.images.transforms import STEPS, TRANSFORMS, augmentations, draw_magnitudes
 from snellen.types import Rng
 
-BY_NAME = {one.name: one for one in TRANSFORMS}
+BY_NAME = {transform.name: transform for transform in TRANSFORMS}
 ALL_STEPS = [step for step in range(-STEPS, STEPS + 1) if step]
 
 
@@ -60,8 +60,8 @@ def picture_of(levels: np.ndarray) -> Image.Image:
 
 
 def levels_of(image: Image.Image) -> np.ndarray:
-    found = np.array(image)
-    return found[None] if found.ndim == 2 else found.transpose(2, 0, 1)
+    levels = np.array(image)
+    return levels[None] if levels.ndim == 2 else levels.transpose(2, 0, 1)
 
 
 @pytest.mark.parametrize("channels", [3, 1])
@@ -70,11 +70,13 @@ def levels_of(image: Image.Image) -> np.ndarray:
 def test_every_operation_is_that_of_pil_level_for_level(name, size, channels):
     model = classifier(channels)
     steps = ALL_STEPS if BY_NAME[name].signed else [0, 0, 0]
-    given = pictures(len(steps), channels, size)
-    inputs = model.to_inputs(torch.from_numpy(given).float() / 255)
-    found = model.to_pixels(BY_NAME[name](model, inputs, torch.tensor(steps))) * 255
-    wanted = np.stack([levels_of(by_pil(name, picture_of(one), step)) for one, step in zip(given, steps, strict=True)])
-    assert np.abs(found.numpy() - wanted).max() < 1e-3  # levels are whole numbers; normalising rounds
+    levels = pictures(len(steps), channels, size)
+    inputs = model.to_inputs(torch.from_numpy(levels).float() / 255)
+    transformed = model.to_pixels(BY_NAME[name](model, inputs, torch.tensor(steps))) * 255
+    expected = np.stack(
+        [levels_of(by_pil(name, picture_of(picture), step)) for picture, step in zip(levels, steps, strict=True)]
+    )
+    assert np.abs(transformed.numpy() - expected).max() < 1e-3  # levels are whole numbers; normalising rounds
 
 
 def test_pictures_of_one_level_stay_as_they_are_when_stretched():
@@ -85,19 +87,19 @@ def test_pictures_of_one_level_stay_as_they_are_when_stretched():
 
 
 @pytest.mark.parametrize("size", [(20, 27), (24, 24), (31, 31)], ids=str)
-def test_the_way_back_is_that_of_skimage(size):
+def test_the_inverse_is_that_of_skimage(size):
     maps = torch.from_numpy(np.random.default_rng(2).normal(size=(len(ALL_STEPS), *size))).float()
     for name in ("translate-x", "translate-y", "rotate"):
-        found, within = BY_NAME[name].undo(maps, torch.tensor(ALL_STEPS))
-        for one, back, valid, step in zip(maps.double().numpy(), found, within, ALL_STEPS, strict=True):
+        restored, within = BY_NAME[name].undo(maps, torch.tensor(ALL_STEPS))
+        for original, back, valid, step in zip(maps.double().numpy(), restored, within, ALL_STEPS, strict=True):
             ones = np.array(by_pil(name, Image.fromarray(np.full(size, 255, np.uint8)), step)) / 255.0
             if name == "rotate":
-                pair = [rotate(each, -135.0 * step / 30, order=1, mode="constant", cval=0) for each in (one, ones)]
+                pair = [rotate(each, -135.0 * step / 30, order=1, mode="constant", cval=0) for each in (original, ones)]
             else:
                 side = size[1] if name == "translate-x" else size[0]
                 shift = int(side * 32 * step / (224 * 30)) or int(math.copysign(1, step))
                 move = AffineTransform(translation=(shift, 0) if name == "translate-x" else (0, shift))
-                pair = [warp(each, move, order=1, mode="constant", cval=0) for each in (one, ones)]
+                pair = [warp(each, move, order=1, mode="constant", cval=0) for each in (original, ones)]
             np.testing.assert_allclose(back.numpy(), pair[0], atol=1e-5)
             assert np.array_equal(valid.numpy(), pair[1] > 1e-6), (name, step)
         assert not bool(within[0].all() or within[-1].all())
@@ -107,8 +109,8 @@ def test_the_way_back_is_that_of_skimage(size):
 def test_a_flip_undoes_itself(name):
     maps = torch.arange(12.0).view(1, 3, 4)
     flipped = maps.flip(2 if name == "flip-lr" else 1)
-    found, within = BY_NAME[name].undo(flipped, torch.zeros(1, dtype=torch.long))
-    assert torch.equal(found, maps)
+    restored, within = BY_NAME[name].undo(flipped, torch.zeros(1, dtype=torch.long))
+    assert torch.equal(restored, maps)
     assert within is None
 
 
@@ -118,21 +120,21 @@ def test_a_map_that_moves_with_the_picture_comes_back_within_the_valid_region():
     place = torch.linspace(0, 3, 48)
     picture = ((place.view(-1, 1).sin() + place.cos()) / 4 + 0.5).expand(len(ALL_STEPS), 1, 48, 48).contiguous()
     steps = torch.tensor(ALL_STEPS)
-    for one in TRANSFORMS:
-        if one.kind == "geometric":
-            back, within = one.undo(one(model, picture, steps).squeeze(1), steps)
+    for transform in TRANSFORMS:
+        if transform.kind == "geometric":
+            back, within = transform.undo(transform(model, picture, steps).squeeze(1), steps)
             gap = (back - picture.squeeze(1)).abs()
             within = torch.ones_like(back, dtype=torch.bool) if within is None else within
             whole = -torch.nn.functional.max_pool2d(-within.float(), 5, stride=1) > 0  # the 5×5 erosion
             assert float(gap[:, 2:-2, 2:-2][whole].max()) < 0.05
-            assert bool((gap > 0.05).any()) == one.signed
+            assert bool((gap > 0.05).any()) == transform.signed
 
 
 def test_photometric_maps_stay_where_they_are():
     maps = torch.rand(2, 5, 5)
-    for one in TRANSFORMS:
-        if one.kind == "photometric":
-            back, within = one.undo(maps, torch.tensor([3, -3]))
+    for transform in TRANSFORMS:
+        if transform.kind == "photometric":
+            back, within = transform.undo(maps, torch.tensor([3, -3]))
             assert torch.equal(back, maps)
             assert within is None
 
@@ -142,23 +144,25 @@ def test_at_224_a_translation_is_that_of_the_paper():
     picture = torch.zeros(3, 1, 224, 224)
     picture[:, :, 100, 100] = 1
     moved = BY_NAME["translate-x"](model, picture, torch.tensor([30, -30, 1]))
-    assert [one.nonzero()[0].tolist() for one in moved] == [[0, 100, 132], [0, 100, 68], [0, 100, 101]]
+    assert [image.nonzero()[0].tolist() for image in moved] == [[0, 100, 132], [0, 100, 68], [0, 100, 101]]
 
 
 def test_magnitudes_are_different_and_belong_to_the_sample():
     rng = Rng(0, ("a", "b", "c"))
-    found = draw_magnitudes(BY_NAME["rotate"], 6, rng=rng)
-    assert found.shape == (3, 6)
-    assert all(len(set(one)) == 6 and 0 not in one for one in found.tolist())
-    assert torch.equal(found[1:2], draw_magnitudes(BY_NAME["rotate"], 6, rng=rng[1:2]))
-    assert not torch.equal(found, draw_magnitudes(BY_NAME["color"], 6, rng=rng))
-    assert torch.equal(found[:, :3], draw_magnitudes(BY_NAME["rotate"], 3, rng=rng))  # fewer draws are the first of more
+    magnitudes = draw_magnitudes(BY_NAME["rotate"], 6, rng=rng)
+    assert magnitudes.shape == (3, 6)
+    assert all(len(set(row)) == 6 and 0 not in row for row in magnitudes.tolist())
+    assert torch.equal(magnitudes[1:2], draw_magnitudes(BY_NAME["rotate"], 6, rng=rng[1:2]))
+    assert not torch.equal(magnitudes, draw_magnitudes(BY_NAME["color"], 6, rng=rng))
+    assert torch.equal(
+        magnitudes[:, :3], draw_magnitudes(BY_NAME["rotate"], 3, rng=rng)
+    )  # fewer draws are the first of more
 
 
 def test_the_paper_has_48_rows_of_data():
     geometric, photometric = (augmentations(kind, 6) for kind in ("geometric", "photometric"))
     assert (len(geometric), len(photometric)) == (20, 28)
-    names = [one.name for one in (*geometric, *photometric)]
+    names = [transform.name for transform in (*geometric, *photometric)]
     assert len(set(names)) == 48
     assert "geometric/rotate/3" in names
     assert "photometric/equalize" in names

@@ -51,14 +51,14 @@ def test_the_published_table_is_whole_and_named_as_the_protocol_names_it(name):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_methods_and_metrics_of_a_protocol_exist_and_are_told_apart(name):
+def test_methods_and_metrics_of_a_protocol_exist_and_differ(name):
     protocol = TABLES[name]
-    assert len({repr(METHODS.parse(one)) for one in protocol.methods.values()}) == len(protocol.methods)
+    assert len({repr(METHODS.parse(notation)) for notation in protocol.methods.values()}) == len(protocol.methods)
     for column in protocol.columns.values():
         METRICS.parse(column.metric)
 
 
-def test_what_the_papers_say_follows_from_their_own_tables_except_where_it_is_known_not_to():
+def test_claims_of_the_papers_hold_in_their_own_tables_with_one_exception():
     states = {
         (name, claim.sentence): claim.decide(protocol.published()).verdict
         for name, protocol in TABLES.items()
@@ -68,7 +68,7 @@ def test_what_the_papers_say_follows_from_their_own_tables_except_where_it_is_kn
     assert wrong == ["Fake-CAM, a constant map, has MS = AS = 0, as the definition demands"]
 
 
-def test_a_missing_number_is_said_and_not_guessed():
+def test_a_missing_number_is_reported_and_not_guessed():
     values = TableValues({("", "RISE", "insertion"): float("nan")})
     with pytest.raises(MissingError, match="RISE has no insertion"):
         values.get("", "RISE", "insertion")
@@ -85,45 +85,45 @@ def folder(tmp_path_factory) -> Path:
 
 
 def measured(name: str, folder: Path) -> TableComparison:
-    given = {
+    settings = {
         "model": "tests.runs.subject:load", "size": 32, "images": str(folder / "images"),
         "labels": str(folder / "labels.csv"), "out": str(folder / name), "threads": 1,
     }  # fmt: skip
-    return reproduce(name, given, methods=LIGHT[name].split(","), observer=Silent())
+    return reproduce(name, settings, methods=LIGHT[name].split(","), observer=Silent())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_a_protocol_runs_on_a_tiny_classifier(name, folder):
-    found = measured(name, folder)
-    table = found.frame()
-    ran = table[table["method"].isin(found.methods)]
-    assert len(found.methods) == len(LIGHT[name].split(","))
+    comparison = measured(name, folder)
+    table = comparison.frame()
+    ran = table[table["method"].isin(comparison.methods)]
+    assert len(comparison.methods) == len(LIGHT[name].split(","))
     assert ran["measured"].notna().mean() > 0.5
-    assert table[~table["method"].isin(found.methods)]["measured"].isna().all()
+    assert table[~table["method"].isin(comparison.methods)]["measured"].isna().all()
     shares = ran[ran["metric"].isin(["average_increase", "100-average_drop", "insertion", "100-deletion"])]["measured"]
     assert shares.dropna().between(0, 100).all()
-    assert len(found.claims()) == len(TABLES[name].claims)
+    assert len(comparison.claims()) == len(TABLES[name].claims)
     out = io.StringIO()
-    Console(file=out, width=90).print(ComparisonTable(found))
+    Console(file=out, width=90).print(ComparisonTable(comparison))
     assert max(map(len, out.getvalue().splitlines())) <= 90
     assert "Known to differ" in out.getvalue()
     assert "too few for a verdict" in out.getvalue()
-    assert found.write_csv(folder / "table.csv").stat().st_size > 500
+    assert comparison.write_csv(folder / "table.csv").stat().st_size > 500
 
 
 def test_a_constant_map_has_sensitivity_zero_where_the_paper_printed_0_96(folder):
-    found = measured("zhang2024-table3", folder)
-    assert found.published.get("", "Fake-CAM", "max_sensitivity") == 0.96
-    assert found.measured.get("", "Fake-CAM", "max_sensitivity") == 0
-    first = found.claims()[0]
+    comparison = measured("zhang2024-table3", folder)
+    assert comparison.published.get("", "Fake-CAM", "max_sensitivity") == 0.96
+    assert comparison.measured.get("", "Fake-CAM", "max_sensitivity") == 0
+    first = comparison.claims()[0]
     assert (first.published.verdict, first.measured.verdict) == ("does not hold", "holds")
 
 
 def test_units_are_those_of_the_paper(folder):
-    found = measured("zhang2024-table1", folder)
+    comparison = measured("zhang2024-table1", folder)
     mean = Run(folder / "zhang2024-table1").table().loc["grad-cam", "average-drop"]
-    assert found.measured.get("", "Grad-CAM", "100-average_drop") == pytest.approx(100 - 100 * mean)
+    assert comparison.measured.get("", "Grad-CAM", "100-average_drop") == pytest.approx(100 - 100 * mean)
 
 
 def test_a_claim_that_depends_on_one_image_is_not_decided():
@@ -132,11 +132,11 @@ def test_a_claim_that_depends_on_one_image_is_not_decided():
     measures = {
         ("", name, "sparseness"): lambda kept, own=own: float(np.array(own)[kept].mean()) for name, own in scores.items()
     }
-    found = TableComparison(
+    comparison = TableComparison(
         table=protocol, published=protocol.published(), measures=measures, images=3, classifier="net", source="here",
         methods=tuple(scores), skipped={},
     )  # fmt: skip
-    sparsest = next(one for one in found.claims() if one.claim.sentence == "LIME is the sparsest").measured
+    sparsest = next(result for result in comparison.claims() if result.claim.sentence == "LIME is the sparsest").measured
     assert (sparsest.verdict, sparsest.numbers) == ("cannot be decided", "it depends on single images")
 
 
@@ -144,7 +144,7 @@ def overall(**cose: float) -> TableValues:
     return TableValues({("all, Overall", name.replace("_", "-"), "cose"): value for name, value in cose.items()})
 
 
-def test_what_comes_first_or_next_takes_others_to_come_after():
+def test_claims_about_ranks_need_at_least_three_methods_and_the_right_order():
     first, *_, following = TABLES["cose2023-table1"].claims
     alone = first.decide(overall(Grad_CAM=60.0))
     assert (alone.verdict, alone.numbers) == ("cannot be decided", "fewer than three methods were run")
@@ -184,8 +184,8 @@ class Unfinished(Run):
 
 def test_images_that_were_not_run_have_no_part_in_pooled_numbers():
     protocol = TABLES["cose2023-table1"]
-    found = _measures(protocol, protocol.blocks[0], ["Grad-CAM"], [Unfinished()])
-    consistency = found["all, Overall", "Grad-CAM", "consistency"]
+    measures = _measures(protocol, protocol.blocks[0], ["Grad-CAM"], [Unfinished()])
+    consistency = measures["all, Overall", "Grad-CAM", "consistency"]
     assert consistency(np.array([True, True, True])) == pytest.approx(50)
     assert consistency(np.array([True, True, False])) == pytest.approx(20)
 

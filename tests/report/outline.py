@@ -18,10 +18,10 @@ class Outline(html.parser.HTMLParser):
         self.close()
 
     def handle_starttag(self, tag, attrs):
-        given = dict(attrs)
-        self.tags.append((tag, given))
-        self.links += [given[name] for name in ("src", "href", "srcset", "action") if name in given]
-        self.ids += [given["id"]] if "id" in given else []
+        attributes = dict(attrs)
+        self.tags.append((tag, attributes))
+        self.links += [attributes[name] for name in ("src", "href", "srcset", "action") if name in attributes]
+        self.ids += [attributes["id"]] if "id" in attributes else []
         if re.fullmatch("h[1-6]", tag):
             self.headings.append(int(tag[1]))
         if tag not in VOID:

@@ -97,14 +97,14 @@ class Recorded:
 
     def scores(self) -> pd.DataFrame:
         rows = []
-        for one in [one for one in self.methods if one.label not in self.unrun]:
+        for spec in [spec for spec in self.methods if spec.label not in self.unrun]:
             for by in self.metrics:
-                key = (one.label, by.label)
+                key = (spec.label, by.label)
                 if key in self.refused:
                     continue
                 values = self.values.get(key)
                 if values is None:
-                    middle = self._rng(*key).uniform(0.2, 0.8) - (0.15 if one.control else 0)
+                    middle = self._rng(*key).uniform(0.2, 0.8) - (0.15 if spec.control else 0)
                     values = np.clip(middle + self._rng(*key, "noise").normal(0, 0.1, len(self.ids)), 0, 1)
                 rows += [(each, *key, float(value)) for each, value in zip(self.ids, values, strict=True)]
         return pd.DataFrame(rows, columns=["sample", "method", "metric", "value"])
@@ -120,13 +120,13 @@ class Recorded:
         })  # fmt: skip
 
     def curves(self, metric: str) -> dict[str, np.ndarray]:
-        if metric not in ("deletion", "insertion") or metric not in [one.label for one in self.metrics]:
+        if metric not in ("deletion", "insertion") or metric not in [spec.label for spec in self.metrics]:
             return {}
         x = np.linspace(0, 1, 29)
         falling = {}
-        for one in [one for one in self.methods if one.label not in self.unrun]:
-            speed = self._rng(one.label, "speed").uniform(2, 9, len(self.ids))[:, None] - (1.5 if one.control else 0)
-            falling[one.label] = 0.8 * np.exp(-speed * x) if metric == "deletion" else 0.8 * (1 - np.exp(-speed * x))
+        for spec in [spec for spec in self.methods if spec.label not in self.unrun]:
+            speed = self._rng(spec.label, "speed").uniform(2, 9, len(self.ids))[:, None] - (1.5 if spec.control else 0)
+            falling[spec.label] = 0.8 * np.exp(-speed * x) if metric == "deletion" else 0.8 * (1 - np.exp(-speed * x))
         return falling
 
     def problems(self) -> dict[tuple[str, str], str]:
@@ -135,14 +135,14 @@ class Recorded:
     def maps(self, method: str, samples: list[str]) -> np.ndarray:
         if method in self.unrun:
             raise SnellenError(f"no map of '{method}'")
-        return np.stack([self._map(method, one) for one in samples])
+        return np.stack([self._map(method, sample) for sample in samples])
 
     def _map(self, label: str, sample: str) -> np.ndarray:
         y, x = np.mgrid[:64, :64] / 63
         rng = self._rng(label, sample)
         centre = rng.uniform(0.3, 0.7, 2)
         blob = np.exp(-((x - centre[0]) ** 2 + (y - centre[1]) ** 2) / 0.03)
-        spec = next(one for one in self.methods if one.label == label)
+        spec = next(method_spec for method_spec in self.methods if method_spec.label == label)
         if label == "random":
             blob = rng.random((64, 64))
         if spec.signed:
@@ -161,9 +161,9 @@ class Recorded:
 
     def costs(self) -> pd.DataFrame:
         rows = []
-        for at, one in enumerate(self.methods):
-            forward, backward = (0, 0) if one.control else (7 * (1 + 40 * at), 7 * (at < 5))
-            rows.append((one.label, 7, forward, backward, 0.013 * forward + 0.01, 0.012 * forward, 5000, 0, 31.0))
+        for at, spec in enumerate(self.methods):
+            forward, backward = (0, 0) if spec.control else (7 * (1 + 40 * at), 7 * (at < 5))
+            rows.append((spec.label, 7, forward, backward, 0.013 * forward + 0.01, 0.012 * forward, 5000, 0, 31.0))
         names = ["method", "images", "forward", "backward", "seconds", "model_seconds", "metric_forward", "metric_backward",
                  "metric_seconds"]  # fmt: skip
         return pd.DataFrame(rows, columns=names)

@@ -33,7 +33,7 @@ def demo() -> str:
     return page(run)
 
 
-def test_the_page_is_well_formed_and_asks_nobody_for_anything(demo):
+def test_the_page_is_well_formed_and_loads_no_other_address(demo):
     outline = Outline(demo)
     assert outline.wrong == []
     assert outline.open == []
@@ -48,21 +48,21 @@ def test_headings_never_skip_a_level_and_graphics_have_words(demo):
     assert outline.headings[0] == 1
     assert outline.headings.count(1) == 1
     assert all(after <= before + 1 for before, after in zip(outline.headings, outline.headings[1:], strict=False))
-    for tag, given in outline.tags:
+    for tag, attributes in outline.tags:
         if tag == "img":
-            assert given["alt"]
+            assert attributes["alt"]
         if tag == "th":
-            assert given["scope"] in {"col", "row", "colgroup", "rowgroup"}
-    graphics = [given for tag, given in outline.tags if tag == "svg" and given.get("role") == "img"]
+            assert attributes["scope"] in {"col", "row", "colgroup", "rowgroup"}
+    graphics = [attributes for tag, attributes in outline.tags if tag == "svg" and attributes.get("role") == "img"]
     assert len(graphics) > 80
-    assert all(given["aria-label"] for given in graphics)
+    assert all(attributes["aria-label"] for attributes in graphics)
 
 
 def test_every_method_metric_and_control_is_named(demo):
     seen = words(demo)
     run = Recorded()
-    for one in [*run.methods, *run.metrics]:
-        assert one.label in seen
+    for spec in [*run.methods, *run.metrics]:
+        assert spec.label in seen
     assert "8 saliency methods and 4 controls" in seen
     assert "Selvaraju" in seen
 
@@ -159,9 +159,9 @@ def test_odd_runs_still_make_a_whole_page(run):
     assert outline.wrong == []
     assert outline.open == []
     seen = words(text)
-    for one in [*run.methods, *run.metrics]:
-        assert one.label in seen
-    if not any(one.control for one in run.methods) and run.metrics:
+    for spec in [*run.methods, *run.metrics]:
+        assert spec.label in seen
+    if not any(method_spec.control for method_spec in run.methods) and run.metrics:
         assert "No controls were run" in seen
     if not run.labels:
         assert "none given" in seen
@@ -234,7 +234,7 @@ def test_the_report_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert os.listdir(path.parent) == ["report.html"]
 
 
-def test_a_place_that_cannot_be_written_gets_one_sentence(tmp_path):
+def test_a_path_that_cannot_be_written_gets_one_sentence(tmp_path):
     (tmp_path / "file").write_text("in the way")
     run = Recorded(methods=[method("grad-cam")], metrics=[])
     with pytest.raises(SnellenError, match=r"cannot write the report to .*file/report\.html"):
@@ -306,7 +306,7 @@ def test_margin_rule_and_advice_stand_with_the_verdict_and_an_axiom_has_no_empty
     assert "no pair" not in seen
 
 
-def test_a_metric_that_a_control_wins_outright_is_said_not_to_count():
+def test_a_metric_that_a_control_wins_outright_is_not_counted():
     n = MINIMUM_IMAGES + 10
     run = Recorded(ids=[f"{at}.jpg" for at in range(n)], metrics=[metric("insertion")])
     rng = np.random.default_rng(0)

@@ -43,7 +43,7 @@ def test_values_stand_in_the_row_of_their_method():
     assert "fooled" not in printed(run, 80)
 
 
-def test_fooled_and_undefined_metrics_and_small_n_are_said_in_words():
+def test_fooled_and_undefined_metrics_and_small_n_are_stated_in_words():
     run = Recorded(metrics=[metric("average-drop", higher=False), metric("pointing-game")])
     for name in METHODS:
         run.values[(name, "average-drop")] = np.full(7, 0.0 if name == "fake-cam" else 0.5)
@@ -94,13 +94,13 @@ def test_a_long_label_is_folded_where_its_settings_begin():
 def test_two_settings_of_one_metric_never_have_the_same_heading(labels):
     """The columns of headings, read top down, differ."""
     run = Recorded(methods=[method("grad-cam"), method("random", control=True)], metrics=[])
-    run.metrics = [metric(one, name="deletion") for one in labels]
+    run.metrics = [metric(label, name="deletion") for label in labels]
     rows = printed(run, 100).splitlines()
     heading = rows[: next(at for at, line in enumerate(rows) if line.startswith("grad-cam"))]
-    told = " ".join("".join(heading).replace("=", "= ").split())
-    for one in labels:
-        for word in one.replace("deletion", "").replace("(", " ").replace(")", " ").replace("=", "= ").split():
-            assert word.strip(",") in told
+    headings = " ".join("".join(heading).replace("=", "= ").split())
+    for label in labels:
+        for word in label.replace("deletion", "").replace("(", " ").replace(")", " ").replace("=", "= ").split():
+            assert word.strip(",") in headings
 
 
 def test_a_refused_score_says_why():

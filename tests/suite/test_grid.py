@@ -63,7 +63,7 @@ def printed(grid: Grid, width: int) -> str:
     return out.getvalue()
 
 
-def test_the_tests_are_the_cards():
+def test_the_tests_of_the_suite_are_those_of_the_card():
     assert [test for tests in TESTS.values() for test in tests] == list(get_args(Test))
     assert [len(tests) for tests in TESTS.values()] == [15, 2, 8, 3, 5]
     for test, name in metrics_by_test().items():
@@ -71,7 +71,7 @@ def test_the_tests_are_the_cards():
         assert METRICS[name].traits.attribute == attribute, name
 
 
-def test_no_two_metrics_answer_one_test():
+def test_no_two_metrics_measure_the_same_test():
     named = [METRICS[name].traits.test for name in METRICS if METRICS[name].traits.test]
     assert len(named) == len(set(named))
 
@@ -89,7 +89,7 @@ def test_every_test_has_its_row_in_order_with_verdicts_or_a_reason(grid):
     assert all(row.cells or row.reason for row in grid.rows)
 
 
-def test_empty_names_what_has_no_verdict(grid):
+def test_empty_names_the_tests_without_a_verdict(grid):
     assert ("Deletion", "grad-cam") not in grid.empty
     assert ("Completeness", "rise(masks=50)") in grid.empty
     assert ("Visual Sharpening", "grad-cam") in grid.empty
@@ -128,7 +128,7 @@ METHODS = "gradient,grad-cam,random,fake-cam"
 
 
 @pytest.mark.slow
-def test_a_quick_suite_on_the_default_subject_fills_what_it_says(tmp_path):
+def test_a_quick_suite_on_the_default_subject_fills_the_tests_it_promises(tmp_path):
     settings = subject({"methods": METHODS.split(","), "out": str(tmp_path), "workers": 0}, full=False)
     assert (settings.model, settings.images) == ("digits", "zoo:digits")
     grid = run_suite(settings, full=False, observer=Silent())
@@ -150,32 +150,34 @@ def test_a_quick_suite_on_the_default_subject_fills_what_it_says(tmp_path):
 @pytest.mark.parametrize(
     ("named", "controls"), [([], ("random", "edge", "fake-cam", "centre")), (["blurred"], ("blurred",))]
 )
-def test_methods_named_without_a_control_get_the_four(tmp_path, named, controls):
+def test_methods_named_without_a_control_get_the_four_controls(tmp_path, named, controls):
     values = {"methods": ["gradient", *named], "metrics": ["sparsity"], "out": str(tmp_path), "workers": 0}
     assert run_suite(subject(values, full=False), full=False, observer=Silent()).controls == controls
 
 
 def test_a_run_without_controls_says_beforehand_that_nothing_will_be_judged(tmp_path, monkeypatch):
-    for methods, said in ((["gradient"], ["add random,edge,fake-cam,centre for verdicts"]), (["gradient", "random"], [])):
+    for methods, advice in ((["gradient"], ["add random,edge,fake-cam,centre for verdicts"]), (["gradient", "random"], [])):
         values = {"model": "digits", "images": "zoo:digits", "methods": methods, "metrics": ["sparsity"], "workers": 0}
         notes: list[str] = []
         seen = Silent()
         monkeypatch.setattr(seen, "note", notes.append, raising=False)
         Settings.of(values | {"out": str(tmp_path / str(len(methods)))}).run(seen)
-        assert [note.partition("; ")[2] for note in notes if note.startswith("no control")] == said
+        assert [note.partition("; ")[2] for note in notes if note.startswith("no control")] == advice
 
 
 def test_the_model_and_the_images_are_loaded_once(tmp_path, monkeypatch):
     loaded = []
     for name in ("load_classifier", "digit_samples"):
         real = getattr(runs.settings, name)
-        monkeypatch.setattr(runs.settings, name, lambda *given, _of=real, **more: loaded.append(_of) or _of(*given, **more))
+        monkeypatch.setattr(
+            runs.settings, name, lambda *arguments, _of=real, **more: loaded.append(_of) or _of(*arguments, **more)
+        )
     values = {"methods": ["gradient", "random"], "metrics": ["sparsity"], "out": str(tmp_path), "workers": 0}
     run_suite(subject(values, full=False), full=False, observer=Silent())
     assert len(loaded) == 2
 
 
-def test_a_model_of_ones_own_brings_its_own_images_and_folder():
+def test_another_model_has_its_own_images_and_folder():
     settings = subject({"model": "timm:resnet18"}, full=True)
     assert (settings.images, settings.out) == ("zoo:photographs", "runs/suite-timm-resnet18")
     assert subject({"model": "nets/mine.pt"}, full=False).out == "runs/suite-mine.pt"
@@ -200,13 +202,13 @@ def test_an_inconclusive_cell_says_what_would_settle_it():
     run = recorded()
     rng = np.random.default_rng(1)
     run.values[("occlusion", "deletion")] = run.values[("random", "deletion")] - 0.003 + rng.normal(0, 0.012, IMAGES)
-    found = Grid.of(run, unmet={}, left_out={})
-    (cell,) = [one for row in found.rows for one in row.cells if one.verdict == "inconclusive"]
+    grid = Grid.of(run, unmet={}, left_out={})
+    (cell,) = [cell for row in grid.rows for cell in row.cells if cell.verdict == "inconclusive"]
     assert cell.advice.endswith("would settle it")
-    text = page(found)
+    text = page(grid)
     assert cell.advice in text
     assert "alike within a margin of 0.2 standard deviations of the scores" in text
-    assert cell.advice in found.table()["advice"].tolist()
+    assert cell.advice in grid.table()["advice"].tolist()
 
 
 def test_a_row_says_with_which_settings_its_test_was_run() -> None:
@@ -217,11 +219,11 @@ def test_a_row_says_with_which_settings_its_test_was_run() -> None:
         ids=[f"{at}.png" for at in range(IMAGES)],
     )
     run.values = {(name, "infidelity(scaled=true)"): np.ones(IMAGES) for name in ("grad-cam", "random")}
-    found = Grid.of(run, unmet={}, left_out={})
-    titles = {row.test: row.title for row in found.tests}
+    grid = Grid.of(run, unmet={}, left_out={})
+    titles = {row.test: row.title for row in grid.tests}
     assert titles["Infidelity"] == "Infidelity (scaled=true)"
     assert titles["Insertion"] == "Insertion"
     console = Console(width=120, record=True, file=io.StringIO())
-    console.print(PrintedGrid(found))
-    for text in (page(found), console.export_text(), results_markdown(found)):
+    console.print(PrintedGrid(grid))
+    for text in (page(grid), console.export_text(), results_markdown(grid)):
         assert "Infidelity (scaled=true)" in text

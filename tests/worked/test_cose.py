@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from tests.worked.pictures import RNG
 
 from snellen.classifier import Classifier
 from snellen.images.transforms import TRANSFORMS, draw_magnitudes
@@ -16,7 +17,6 @@ from snellen.metrics.cose import Cose, Sensitivity
 from snellen.metrics.cose_pooling import drawn_magnitudes, pool, pool_by, pool_by_magnitude
 from snellen.types import Case, Passes, Rng
 
-RNG = Rng(seed=0, ids=("picture",))
 GREY = 128 / 255
 """The only level of the picture: whatever has to do with colour, contrast or edges leaves it alone; only light does not."""
 RISING = torch.arange(4.0).expand(1, 4, 4)
@@ -59,22 +59,22 @@ def twilight(inputs: torch.Tensor) -> torch.Tensor:
     return (day_or_night(inputs) + 0.5) / 2
 
 
-def case(method: Fixed, *, label: int | None = None, checkpoints: tuple = ()) -> Case:
+def make_case(method: Fixed, *, label: int | None = None, checkpoints: tuple = ()) -> Case:
     classifier = Classifier(day_or_night, outputs="probabilities", channels=1)
     inputs, targets = torch.full((1, 1, 4, 4), GREY), torch.tensor([0])
     explain = Explainer(method, classifier, targets)
     labels = None if label is None else torch.tensor([label])
-    variants = {f"checkpoint/{place}": classifier.variant(one, f"step {place}") for place, one in enumerate(checkpoints)}
+    variants = {f"checkpoint/{place}": classifier.variant(model, f"step {place}") for place, model in enumerate(checkpoints)}
     return Case(classifier, inputs, targets, RISING.clone(), explain, variants=variants, labels=labels)
 
 
 def steps_of_name(name: str, count: int = 6) -> list[int]:
-    return draw_magnitudes(next(one for one in TRANSFORMS if one.name == name), count, rng=RNG)[0].tolist()
+    return draw_magnitudes(next(transform for transform in TRANSFORMS if transform.name == name), count, rng=RNG)[0].tolist()
 
 
-def trace(metric, one: Case) -> dict[str, float]:
-    names = metric.points((4, 4), one.classifier)
-    return dict(zip(names, metric.curve(one, rng=RNG)[0].tolist(), strict=True))
+def trace(metric, case: Case) -> dict[str, float]:
+    names = metric.points((4, 4), case.classifier)
+    return dict(zip(names, metric.curve(case, rng=RNG)[0].tolist(), strict=True))
 
 
 def test_input_consistency__of_a_map_that_falls_in_the_dark():
@@ -85,84 +85,84 @@ def test_input_consistency__of_a_map_that_falls_in_the_dark():
     assert dusk > 0
     assert night > 0
     metric = InputConsistency(likeness="pearson")
-    found = trace(metric, case(Fixed(falls_in_the_dark=True)))
+    values = trace(metric, make_case(Fixed(falls_in_the_dark=True)))
     for draw, step in enumerate(steps):
-        wanted = 1.0 if step > 0 else -1.0 if step > -12.2 else math.nan
-        assert found[f"photometric/brightness/{draw}"] == pytest.approx(wanted, nan_ok=True)
+        likeness = 1.0 if step > 0 else -1.0 if step > -12.2 else math.nan
+        assert values[f"photometric/brightness/{draw}"] == pytest.approx(likeness, nan_ok=True)
     counted = 28 - night
-    value = metric(case(Fixed(falls_in_the_dark=True)), rng=RNG).item()
+    value = metric(make_case(Fixed(falls_in_the_dark=True)), rng=RNG).item()
     assert value == pytest.approx((counted - 2 * dusk) / counted)
 
 
 def test_input_consistency__of_a_map_that_never_changes():
-    assert InputConsistency(likeness="pearson")(case(Fixed()), rng=RNG).item() == pytest.approx(1)
+    assert InputConsistency(likeness="pearson")(make_case(Fixed()), rng=RNG).item() == pytest.approx(1)
 
 
 def test_input_consistency__only_where_the_label_is_right():
     metric = InputConsistency(likeness="pearson", correct_only=True)
-    assert metric(case(Fixed(), label=0), rng=RNG).item() == pytest.approx(1)
-    assert math.isnan(metric(case(Fixed(), label=1), rng=RNG).item())  # day is the wrong answer
-    assert math.isnan(metric(case(Fixed(), label=-1), rng=RNG).item())  # nobody knows
-    assert math.isnan(metric(case(Fixed()), rng=RNG).item())
+    assert metric(make_case(Fixed(), label=0), rng=RNG).item() == pytest.approx(1)
+    assert math.isnan(metric(make_case(Fixed(), label=1), rng=RNG).item())  # day is the wrong answer
+    assert math.isnan(metric(make_case(Fixed(), label=-1), rng=RNG).item())  # nobody knows
+    assert math.isnan(metric(make_case(Fixed()), rng=RNG).item())
 
 
 def test_consistency__of_a_rising_map_under_flips_and_moves():
     # The map does not move with the picture. Flipped back left to right it falls: -1. Upside down it is the same: +1.
     # A translation by one pixel of four (the least there is) leaves three quarters of the light, 0.376, which is day; moved
     # back it is a rising line again, one lower, on the three columns or rows that have a counterpart: +1.
-    found = trace(Consistency(likeness="pearson"), case(Fixed()))
-    assert found["geometric/flip-lr"] == pytest.approx(-1)
-    assert found["geometric/flip-ud"] == pytest.approx(1)
+    values = trace(Consistency(likeness="pearson"), make_case(Fixed()))
+    assert values["geometric/flip-lr"] == pytest.approx(-1)
+    assert values["geometric/flip-ud"] == pytest.approx(1)
     for draw in range(6):
-        assert found[f"geometric/translate-x/{draw}"] == pytest.approx(1)
-        assert found[f"geometric/translate-y/{draw}"] == pytest.approx(1)
+        assert values[f"geometric/translate-x/{draw}"] == pytest.approx(1)
+        assert values[f"geometric/translate-y/{draw}"] == pytest.approx(1)
 
 
 def test_consistency__is_the_mean_of_what_counts():
     metric = Consistency(likeness="pearson", magnitudes=1)
-    found = trace(metric, case(Fixed()))
-    assert len(found) == 7 + 6
-    kept = [value for value in found.values() if not math.isnan(value)]
-    assert metric(case(Fixed()), rng=RNG).item() == pytest.approx(sum(kept) / len(kept))
+    values = trace(metric, make_case(Fixed()))
+    assert len(values) == 7 + 6
+    kept = [value for value in values.values() if not math.isnan(value)]
+    assert metric(make_case(Fixed()), rng=RNG).item() == pytest.approx(sum(kept) / len(kept))
     assert metric.score(torch.tensor([[0.9, math.nan, 0.7]])).item() == pytest.approx(0.8)
 
 
 def test_sensitivity__of_a_map_that_knows_the_night():
     # For night the map runs from top to bottom, whose correlation with one from left to right is 0: 1 - 0 = 1. Of the
     # photometric changes only a brightness with s < -12.2 brings the night. A flip or a move by a pixel does not.
-    found = trace(Sensitivity(likeness="pearson"), case(Fixed(knows_the_night=True)))
+    values = trace(Sensitivity(likeness="pearson"), make_case(Fixed(knows_the_night=True)))
     for draw, step in enumerate(steps_of_name("brightness")):
-        wanted = 1.0 if step < -12.2 else math.nan
-        assert found[f"photometric/brightness/{draw}"] == pytest.approx(wanted, nan_ok=True)
-    assert math.isnan(found["geometric/flip-lr"])
-    assert math.isnan(found["photometric/equalize"])
-    assert math.isnan(found["model/random"])  # a black box has no weights to redraw
-    assert found["models"] == 0
+        change = 1.0 if step < -12.2 else math.nan
+        assert values[f"photometric/brightness/{draw}"] == pytest.approx(change, nan_ok=True)
+    assert math.isnan(values["geometric/flip-lr"])
+    assert math.isnan(values["photometric/equalize"])
+    assert math.isnan(values["model/random"])  # a black box has no weights to redraw
+    assert values["models"] == 0
 
 
 def test_sensitivity__with_the_class_held_fixed():
     # The same map is explained all along, so it does not change with the night: 1 - 1 = 0.
     metric = Sensitivity(likeness="pearson", fixed_class=True)
-    found = trace(metric, case(Fixed(knows_the_night=True)))
+    values = trace(metric, make_case(Fixed(knows_the_night=True)))
     dark = [draw for draw, step in enumerate(steps_of_name("brightness")) if step < -12.2]
-    assert [found[f"photometric/brightness/{draw}"] for draw in dark] == pytest.approx([0.0] * len(dark))
+    assert [values[f"photometric/brightness/{draw}"] for draw in dark] == pytest.approx([0.0] * len(dark))
 
 
 def test_sensitivity__to_checkpoints():
     # Two earlier models: one that says night and so gets the other map, 1; and one that says what the final one says, which
     # does not count. The final model itself is no earlier state.
-    one = case(Fixed(knows_the_night=True), checkpoints=(always_night, twilight, day_or_night))
-    found = trace(Sensitivity(likeness="pearson"), one)
-    assert found["model/checkpoint/0"] == pytest.approx(1)
-    assert math.isnan(found["model/checkpoint/1"])
-    assert math.isnan(found["model/checkpoint/2"])
-    assert found["models"] == 2
+    case = make_case(Fixed(knows_the_night=True), checkpoints=(always_night, twilight, day_or_night))
+    values = trace(Sensitivity(likeness="pearson"), case)
+    assert values["model/checkpoint/0"] == pytest.approx(1)
+    assert math.isnan(values["model/checkpoint/1"])
+    assert math.isnan(values["model/checkpoint/2"])
+    assert values["models"] == 2
 
 
 def test_cose__is_the_harmonic_mean_of_its_two_parts():
     # Consistency (0.9 + 0.7) / 2 = 0.8, sensitivity (0.3 + 0.5) / 2 = 0.4: 2 · 0.32 / 1.2, and √0.32 beside it.
     metric = Cose(magnitudes=1)
-    curve = torch.full((1, len(metric.points((4, 4), case(Fixed()).classifier))), math.nan)
+    curve = torch.full((1, len(metric.points((4, 4), make_case(Fixed()).classifier))), math.nan)
     curve[0, :2] = torch.tensor([0.9, 0.7])
     curve[0, 15:17] = torch.tensor([0.3, 0.5])
     assert metric.score(curve).item() == pytest.approx(0.64 / 1.2)
@@ -174,12 +174,12 @@ def test_cose__is_the_harmonic_mean_of_its_two_parts():
 
 def test_cose__of_a_map_that_knows_the_night():
     settings = {"likeness": "pearson", "magnitudes": 4}
-    one = case(Fixed(knows_the_night=True))
-    steady, moved = (metric(one, rng=RNG).item() for metric in (Consistency(**settings), Sensitivity(**settings)))
+    case = make_case(Fixed(knows_the_night=True))
+    steady, moved = (metric(case, rng=RNG).item() for metric in (Consistency(**settings), Sensitivity(**settings)))
     assert 0 < steady < 1
-    assert Cose(**settings)(one, rng=RNG).item() == pytest.approx(2 * steady * moved / (steady + moved), rel=1e-5)
-    found = trace(Cose(**settings), one)
-    assert found["geometric-mean"] == pytest.approx(math.sqrt(steady * moved), rel=1e-5)
+    assert Cose(**settings)(case, rng=RNG).item() == pytest.approx(2 * steady * moved / (steady + moved), rel=1e-5)
+    values = trace(Cose(**settings), case)
+    assert values["geometric-mean"] == pytest.approx(math.sqrt(steady * moved), rel=1e-5)
 
 
 def test_cose__pooled_over_pictures_is_not_the_mean_of_their_scores():
@@ -188,7 +188,7 @@ def test_cose__pooled_over_pictures_is_not_the_mean_of_their_scores():
     # Per picture: 2 · 0.5 / 1.5 = 2/3 and 2 · 0.02 / 0.3 = 2/15, on average 0.4.
     # Pooled: consistency (1 + 0.6) / 4 = 0.4, sensitivity 0.3: 0.24 / 0.7 = 0.343, geometric √0.12 = 0.346.
     metric = Cose(magnitudes=1)
-    points = metric.points((4, 4), case(Fixed()).classifier)
+    points = metric.points((4, 4), make_case(Fixed()).classifier)
     curve = torch.full((2, len(points)), math.nan)
     for name, first, second in [
         ("consistency/geometric/rotate/0", 1.0, 0.2),
@@ -201,12 +201,12 @@ def test_cose__pooled_over_pictures_is_not_the_mean_of_their_scores():
     ]:
         curve[:, points.index(name)] = torch.tensor([first, second])
     assert metric.score(curve).mean().item() == pytest.approx(0.4)
-    found = pool(curve, points)
-    assert (found.consistent, found.sensitive) == (4, 2)
-    assert found.consistency == pytest.approx(0.4)
-    assert found.sensitivity == pytest.approx(0.3)
-    assert found.harmonic == pytest.approx(0.24 / 0.7)
-    assert found.geometric == pytest.approx(math.sqrt(0.12))
+    pooled = pool(curve, points)
+    assert (pooled.consistent, pooled.sensitive) == (4, 2)
+    assert pooled.consistency == pytest.approx(0.4)
+    assert pooled.sensitivity == pytest.approx(0.3)
+    assert pooled.harmonic == pytest.approx(0.24 / 0.7)
+    assert pooled.geometric == pytest.approx(math.sqrt(0.12))
     kinds = pool_by(curve, points, "kind")
     assert list(kinds) == ["geometric", "photometric", "model"]
     assert kinds["geometric"].consistency == pytest.approx((1.0 + 0.2 + 0.2) / 3)
@@ -231,6 +231,6 @@ def test_consistency__and_sensitivity_alone_can_be_pooled_too():
     points = ("geometric/rotate/0", "photometric/blur", "models")
     trace = torch.tensor([[0.25, 0.75, 3.0]])
     assert pool(trace, points, part="consistency").consistency == pytest.approx(0.5)
-    found = pool_by(trace, points, "kind", part="sensitivity")
-    assert found["photometric"].sensitivity == pytest.approx(0.75)
-    assert math.isnan(found["photometric"].consistency)
+    pooled = pool_by(trace, points, "kind", part="sensitivity")
+    assert pooled["photometric"].sensitivity == pytest.approx(0.75)
+    assert math.isnan(pooled["photometric"].consistency)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.worked.pictures import RNG
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
@@ -20,11 +21,10 @@ from snellen.metrics.randomisation import (
     IndependentRandomisation,
     WeightRandomisation,
 )
-from snellen.types import Passes, Rng
+from snellen.types import Passes
 from snellen.variants.randomised import randomise_layers
 from snellen.variants.weight_layers import weight_layers
 
-RNG = Rng(seed=0, ids=("picture",))
 SIZE = (4, 4)
 
 
@@ -72,7 +72,7 @@ def tiny() -> tuple[Classifier, Tensor, Tensor]:
     return Classifier(Tiny(), channels=1), picture, torch.tensor([0])
 
 
-def case(method=None):
+def make_case(method=None):
     classifier, picture, targets = tiny()
     return case_of(method or Weights(), classifier, picture, targets, rng=RNG)
 
@@ -88,10 +88,10 @@ class Scripted:
     """Shows the maps that it was given, one per model, in the order in which models arrive; then the last again."""
 
     def __init__(self, *maps: Tensor) -> None:
-        self.maps, self.known = maps, {}
+        self.maps, self.places = maps, {}
 
     def __call__(self, classifier, inputs, targets, *, rng):
-        place = self.known.setdefault(classifier.fingerprint, len(self.known))
+        place = self.places.setdefault(classifier.fingerprint, len(self.places))
         return self.maps[min(place, len(self.maps) - 1)]
 
     def passes(self, size, classifier):
@@ -102,8 +102,8 @@ def scripted(*maps: Tensor):
     """A case whose own map is the first."""
     classifier, picture, targets = tiny()
     method = Scripted(*maps)
-    one = case_of(method, classifier, picture, targets, rng=RNG)
-    return replace(one, explain=Explainer(method, classifier, targets))
+    case = case_of(method, classifier, picture, targets, rng=RNG)
+    return replace(case, explain=Explainer(method, classifier, targets))
 
 
 RISING = torch.arange(16.0).view(1, 4, 4)
@@ -114,31 +114,31 @@ HALF = torch.cat([torch.arange(8.0).flip(0), torch.arange(8.0, 16.0)]).view(1, 4
 def test_cascading_randomisation__two_layers():
     # The head alone, then both: the same map (likeness 1), then its reverse (-1). The mean is 0.
     metric = CascadingRandomisation()
-    one = scripted(RISING, RISING * 3 + 1, RISING.flip(1, 2))
-    assert metric.points(SIZE, one.classifier) == ("head", "hidden")
-    assert metric.curve(one, rng=RNG)[0].tolist() == pytest.approx([1.0, -1.0], abs=1e-6)
+    case = scripted(RISING, RISING * 3 + 1, RISING.flip(1, 2))
+    assert metric.points(SIZE, case.classifier) == ("head", "hidden")
+    assert metric.curve(case, rng=RNG)[0].tolist() == pytest.approx([1.0, -1.0], abs=1e-6)
     assert metric(scripted(RISING, RISING, RISING.flip(1, 2)), rng=RNG).item() == pytest.approx(0.0, abs=1e-6)
 
 
 def test_cascading_randomisation__a_constant_map_has_no_likeness():
     # The first stage has none and is left out; the second is 0.752941.
     metric = CascadingRandomisation()
-    one = scripted(RISING, torch.ones(1, 4, 4), HALF)
-    assert metric(one, rng=RNG).item() == pytest.approx(1 - 6 * 168 / (16 * 255), abs=1e-6)
+    case = scripted(RISING, torch.ones(1, 4, 4), HALF)
+    assert metric(case, rng=RNG).item() == pytest.approx(1 - 6 * 168 / (16 * 255), abs=1e-6)
 
 
-def test_cascading_randomisation__looks_at_magnitudes_unless_told():
-    one = scripted(RISING, -RISING)
-    assert CascadingRandomisation()(one, rng=RNG).item() == pytest.approx(1.0, abs=1e-6)
-    assert CascadingRandomisation(magnitude=False)(one, rng=RNG).item() == pytest.approx(-1.0, abs=1e-6)
+def test_cascading_randomisation__compares_magnitudes_by_default():
+    case = scripted(RISING, -RISING)
+    assert CascadingRandomisation()(case, rng=RNG).item() == pytest.approx(1.0, abs=1e-6)
+    assert CascadingRandomisation(magnitude=False)(case, rng=RNG).item() == pytest.approx(-1.0, abs=1e-6)
 
 
 def test_independent_randomisation__one_layer_at_a_time():
     # The head alone keeps the map, the hidden layer alone gives HALF: (1 + 0.752941) / 2.
     metric = IndependentRandomisation()
-    one = scripted(RISING, RISING, HALF)
-    assert metric.points(SIZE, one.classifier) == ("head", "hidden")
-    assert metric(one, rng=RNG).item() == pytest.approx((1 + 1 - 6 * 168 / (16 * 255)) / 2, abs=1e-6)
+    case = scripted(RISING, RISING, HALF)
+    assert metric.points(SIZE, case.classifier) == ("head", "hidden")
+    assert metric(case, rng=RNG).item() == pytest.approx((1 + 1 - 6 * 168 / (16 * 255)) / 2, abs=1e-6)
 
 
 def test_weight_randomisation__is_the_last_stage():
@@ -161,18 +161,18 @@ def test_efficient_randomisation__of_the_magnitude_over_the_pixels():
 
 def test_implementation_invariance__the_largest_change():
     # The map has norm 4. The network can be permuted, rescaled and widened: changes of norm 1, 2 and 0.
-    one = scripted(row(4), row(4, 1), row(4, 0, 2), row(4))
+    case = scripted(row(4), row(4, 1), row(4, 0, 2), row(4))
     metric = ImplementationInvariance()
-    assert metric.points(SIZE, one.classifier) == ("permuted", "rescaled", "widened")
-    assert metric.curve(one, rng=RNG)[0].tolist() == pytest.approx([0.25, 0.5, 0.0], abs=1e-6)
-    assert metric(one, rng=RNG).item() == pytest.approx(0.5, abs=1e-6)
+    assert metric.points(SIZE, case.classifier) == ("permuted", "rescaled", "widened")
+    assert metric.curve(case, rng=RNG)[0].tolist() == pytest.approx([0.25, 0.5, 0.0], abs=1e-6)
+    assert metric(case, rng=RNG).item() == pytest.approx(0.5, abs=1e-6)
 
 
 def test_linearity__input_times_gradient_is_linear_and_its_square_is_not():
     # Class 0 weighs pixels 1 and 2 by 1 and 2, class 1 pixels 2 and 3 by 2 and 6. With inputs 1, 2, 1 the maps are
     # (1, 4, 0) and (0, 4, 6), that of their mean (0.5, 4, 3).
-    assert case(Times()).maps[0, 0].tolist() == pytest.approx([1, 4, 0, 0])
-    assert Linearity()(case(Times()), rng=RNG).item() == pytest.approx(0, abs=1e-6)
+    assert make_case(Times()).maps[0, 0].tolist() == pytest.approx([1, 4, 0, 0])
+    assert Linearity()(make_case(Times()), rng=RNG).item() == pytest.approx(0, abs=1e-6)
 
     class Square(Times):
         def __call__(self, classifier, inputs, targets, *, rng):
@@ -180,24 +180,24 @@ def test_linearity__input_times_gradient_is_linear_and_its_square_is_not():
 
     # Squares: (1, 16, 0) and (0, 16, 36), mean (0.5, 16, 18), but the sum's is (0.25, 16, 9): off by (0.25, 0, 9).
     size = (math.sqrt(1 + 256) + math.sqrt(256 + 36**2)) / 2
-    assert Linearity()(case(Square()), rng=RNG).item() == pytest.approx(math.sqrt(0.0625 + 81) / size, rel=1e-5)
+    assert Linearity()(make_case(Square()), rng=RNG).item() == pytest.approx(math.sqrt(0.0625 + 81) / size, rel=1e-5)
 
 
 def test_input_invariance__input_times_gradient_moves_by_the_gradient():
     # Gradient (1, 2), map (1, 4) of norm √17; after a shift by -1 the inputs are 0, 1 and the map (0, 2): √(1 + 4) / √17.
-    assert InputInvariance()(case(Weights()), rng=RNG).item() == pytest.approx(0, abs=1e-6)
-    assert InputInvariance()(case(Times()), rng=RNG).item() == pytest.approx(math.sqrt(5 / 17), rel=1e-5)
-    assert InputInvariance(shift=2.0)(case(Times()), rng=RNG).item() == pytest.approx(2 * math.sqrt(5 / 17), rel=1e-5)
+    assert InputInvariance()(make_case(Weights()), rng=RNG).item() == pytest.approx(0, abs=1e-6)
+    assert InputInvariance()(make_case(Times()), rng=RNG).item() == pytest.approx(math.sqrt(5 / 17), rel=1e-5)
+    assert InputInvariance(shift=2.0)(make_case(Times()), rng=RNG).item() == pytest.approx(2 * math.sqrt(5 / 17), rel=1e-5)
 
 
-def test_model_consistency__the_mean_over_siblings():
+def test_model_consistency__the_mean_over_variants():
     metric = ModelConsistency(prune=0.1)
-    one = scripted(RISING, HALF, RISING)
-    assert metric.points(SIZE, one.classifier) == ("pruned 10%", "8 bits")
-    assert metric(one, rng=RNG).item() == pytest.approx((0.752941 + 1) / 2, abs=1e-6)
+    case = scripted(RISING, HALF, RISING)
+    assert metric.points(SIZE, case.classifier) == ("pruned 10%", "8 bits")
+    assert metric(case, rng=RNG).item() == pytest.approx((0.752941 + 1) / 2, abs=1e-6)
 
 
-def test_model_consistency__a_sibling_that_changes_its_mind_is_left_out():
+def test_model_consistency__a_variant_that_predicts_another_class_is_left_out():
     # 54 weights, of which the zeros go first; without 98 % only the largest, 3 and 2, are left to the hidden layer and one
     # 2 to the head. Pixel 1 counts no more, and class 0 turns into class 1.
     classifier, picture, targets = tiny()
@@ -205,20 +205,20 @@ def test_model_consistency__a_sibling_that_changes_its_mind_is_left_out():
     flipped = picture.clone()
     flipped[0, 0, 0, :3] = torch.tensor([5.0, 0.0, 0.0])
     assert classifier.predictions(flipped).tolist() == [0]
-    one = case_of(Times(), classifier, flipped, targets, rng=RNG)
-    curve = ModelConsistency(prune=0.99).curve(one, rng=RNG)[0]
+    case = case_of(Times(), classifier, flipped, targets, rng=RNG)
+    curve = ModelConsistency(prune=0.99).curve(case, rng=RNG)[0]
     assert math.isnan(curve[0].item())
     assert curve[1].item() == pytest.approx(1.0, abs=1e-6)
 
 
-def test_a_layer_is_drawn_by_its_name_alone():
+def test_random_weights_of_a_layer_depend_on_its_name_alone():
     classifier, _, _ = tiny()
     layers = weight_layers(classifier, SIZE)
-    assert [one.name for one in layers] == ["hidden", "head"]
-    both, one = randomise_layers(classifier, layers, rng=RNG), randomise_layers(classifier, layers[1:], rng=RNG[:0])
-    assert torch.equal(both.module.head.weight, one.module.head.weight)
-    assert not torch.equal(both.module.hidden.weight, one.module.hidden.weight)
-    assert torch.equal(one.module.hidden.weight, classifier.module.hidden.weight)
+    assert [layer.name for layer in layers] == ["hidden", "head"]
+    both, last = randomise_layers(classifier, layers, rng=RNG), randomise_layers(classifier, layers[1:], rng=RNG[:0])
+    assert torch.equal(both.module.head.weight, last.module.head.weight)
+    assert not torch.equal(both.module.hidden.weight, last.module.hidden.weight)
+    assert torch.equal(last.module.hidden.weight, classifier.module.hidden.weight)
     assert both.module.head.bias.tolist() == [0.0, 0.0]
     untouched = copy.deepcopy(Tiny().state_dict())
     assert all(torch.equal(value, untouched[name]) for name, value in classifier.module.state_dict().items())

@@ -47,8 +47,8 @@ def compared(name: str, other: torch.Tensor, how: str, constant: float = 0.5) ->
     case: Case = case_of(Weights(), classifier, torch.ones(1, 1, 6, 6), torch.tensor([0]), rng=rng)
     metric = METRICS.build(name, {"likeness": how})
     (relative,) = metric.trained_variants(Weights())
-    sibling = classifier.variant(Sum(other, constant), "retrained")
-    return float(metric(replace(case, variants={relative.name: sibling}), rng=rng))
+    variant = classifier.variant(Sum(other, constant), "retrained")
+    return float(metric(replace(case, variants={relative.name: variant}), rng=rng))
 
 
 def test_data_randomisation__the_opposite_model_has_the_opposite_map():
@@ -95,7 +95,7 @@ def test_roar__a_model_is_right_until_its_pixel_is_gone():
     case = case_of(
         Weights(), classifier, torch.ones(1, 1, 2, 2), torch.tensor([1]), rng=rng, maps=maps, labels=torch.tensor([1])
     )
-    whole, quarter, half = (one.name for one in metric.trained_variants(Weights()))
+    whole, quarter, half = (variant.name for variant in metric.trained_variants(Weights()))
     variants = {
         whole: classifier.variant(Looks(0, 0), "whole"),
         quarter: classifier.variant(Looks(0, 1), "a quarter"),
@@ -147,8 +147,8 @@ def test_model_contrast__six_tenths_on_the_object_against_a_twentieth():
     case = case_of(Marking(), classifier, inputs, targets, rng=rng, labels=torch.tensor([0, 0, -1]))
     trained = metric.trained_variants(Marking())
     variants = {variant.name: classifier.variant(Constant(0), variant.task) for variant in trained}
-    found = metric(replace(case, variants=variants), rng=rng)
-    torch.testing.assert_close(found, torch.tensor([0.55, 0.55, torch.nan]), equal_nan=True)
+    contrast = metric(replace(case, variants=variants), rng=rng)
+    torch.testing.assert_close(contrast, torch.tensor([0.55, 0.55, torch.nan]), equal_nan=True)
     # 16 of 256 pixels are the object: 0.6/16 is more than 0.4/240 outside, but 0.05/16 is less than 0.95/240. Stretched to
     # [0, 1], the object is all bright for the first model and all dark for the second.
     by_mean = METRICS.build("model-contrast", {"correct_only": False, "inside": "mean"})
@@ -160,7 +160,7 @@ def test_checkpoint_sensitivity__only_a_state_that_decided_otherwise_counts():
     rng = Rng(0, ("a",))
     case = case_of(Weights(), classifier, torch.ones(1, 1, 6, 6), torch.tensor([0]), rng=rng)
     states = {"checkpoint/a": Sum(-RISING), "checkpoint/b": Sum(RISING, other=1e6), "checkpoint/c": Sum(RISING + 1)}
-    variants = {name: classifier.variant(one, name) for name, one in states.items()}
+    variants = {name: classifier.variant(model, name) for name, model in states.items()}
     metric = METRICS.build("checkpoint-sensitivity", {"likeness": "pearson", "states": 3})
     curve = metric.curve(replace(case, variants=variants), rng=rng)
     torch.testing.assert_close(curve, torch.tensor([[2.0, 0.0, torch.nan]]), equal_nan=True, rtol=0, atol=1e-6)

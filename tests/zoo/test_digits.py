@@ -34,26 +34,26 @@ def test_the_shipped_network_is_right_on_scenes_of_digits_it_never_saw(classifie
     assert right(classifier, 1800) >= 0.96
 
 
-def test_its_checkpoints_come_before_it_and_are_worse_at_first(classifier: Classifier) -> None:
+def test_the_checkpoints_of_the_network_start_worse_and_end_as_good(classifier: Classifier) -> None:
     from safetensors.torch import load_file
 
     files = sorted(weight_folder().glob("epoch-*.safetensors"))
     assert [file.stem for file in files] == ["epoch-1", "epoch-2", "epoch-4", "epoch-6"]
-    found = []
+    accuracies = []
     for file in files:
         network = DigitNet()
         network.load_state_dict(load_file(file))
-        found.append(right(classifier.variant(network, file.stem)))
-    assert found[0] < found[-1] - 0.1
-    assert found[-1] < right(classifier) + 0.01
+        accuracies.append(right(classifier.variant(network, file.stem)))
+    assert accuracies[0] < accuracies[-1] - 0.1
+    assert accuracies[-1] < right(classifier) + 0.01
     assert sum(file.stat().st_size for file in weight_folder().iterdir()) < 300_000
 
 
 def test_the_digits_are_those_of_scikit_learn() -> None:
     pictures, labels = digits._digits()
-    known = load_digits()
-    assert np.array_equal(pictures.numpy(), known.images.astype(np.float32) / 16)
-    assert np.array_equal(labels.numpy(), known.target)
+    published = load_digits()
+    assert np.array_equal(pictures.numpy(), published.images.astype(np.float32) / 16)
+    assert np.array_equal(labels.numpy(), published.target)
 
 
 def test_a_scene_depends_on_its_seed_and_place_alone() -> None:
@@ -95,14 +95,14 @@ def test_samples_have_labels_truths_and_ids_of_their_own() -> None:
     shown = digit_samples()
     assert len(shown) == 64
     assert set(shown.ids).isdisjoint(training_digits().ids)
-    assert {one.label for one in shown} == set(range(10))
-    assert all(one.truth is not None and bool(one.truth.any()) for one in shown)
+    assert {sample.label for sample in shown} == set(range(10))
+    assert all(sample.truth is not None and bool(sample.truth.any()) for sample in shown)
     assert pickle.loads(pickle.dumps(shown.take([3]))).ids == (shown.ids[3],)
     assert "scikit-learn" in shown.describe()
 
 
 def test_grad_cam_finds_a_map_of_8_by_8(classifier: Classifier) -> None:
-    inputs = classifier.to_inputs(torch.stack([one.image for one in digit_samples()[:4]]))
+    inputs = classifier.to_inputs(torch.stack([sample.image for sample in digit_samples()[:4]]))
     layer = classifier.feature_layer(inputs)
     assert classifier.layer_shape(inputs, layer) == (48, 8, 8)
     maps = GradCam()(classifier, inputs, classifier.predictions(inputs), rng=Rng(0, tuple("abcd")))

@@ -26,8 +26,8 @@ def seven() -> Samples:
 
 
 def test_the_top_label_of_each_photograph_is_sensible(classifier: Classifier, seven: Samples) -> None:
-    inputs = classifier.to_inputs(torch.stack([one.image for one in seven]))
-    classifier.check(inputs, [one.label for one in seven])
+    inputs = classifier.to_inputs(torch.stack([sample.image for sample in seven]))
+    classifier.check(inputs, [sample.label for sample in seven])
     top = classifier.logits(inputs).argmax(dim=1).tolist()
     for photograph, index in zip(PHOTOGRAPHS, top, strict=True):
         assert index in photograph.sensible, f"{photograph.name} is taken for a {class_names()[index]}"
@@ -35,13 +35,13 @@ def test_the_top_label_of_each_photograph_is_sensible(classifier: Classifier, se
 
 def test_the_normalisation_matters(classifier: Classifier, seven: Samples) -> None:
     """The published preprocessing makes the network surer of the seven than the common ImageNet one."""
-    pixels = torch.stack([one.image for one in seven])
+    pixels = torch.stack([sample.image for sample in seven])
     common = Classifier(classifier.module, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
-    ours, theirs = (one.probabilities(one.to_inputs(pixels)) for one in (classifier, common))
-    wanted = [list(photograph.sensible) for photograph in PHOTOGRAPHS]
+    ours, theirs = (model.probabilities(model.to_inputs(pixels)) for model in (classifier, common))
+    sensible = [list(photograph.sensible) for photograph in PHOTOGRAPHS]
 
     def mean(rows: torch.Tensor) -> float:
-        return sum(float(row[indices].sum()) for row, indices in zip(rows, wanted, strict=True)) / len(wanted)
+        return sum(float(row[indices].sum()) for row, indices in zip(rows, sensible, strict=True)) / len(sensible)
 
     assert mean(ours) > mean(theirs) + 0.05
 
@@ -53,9 +53,9 @@ def test_every_activation_is_a_module_of_its_own(classifier: Classifier, seven: 
         if isinstance(module, nn.ReLU6):
             module.register_forward_hook(lambda *_, name=name: calls.append(name))
     modules = [name for name, module in classifier.module.named_modules() if isinstance(module, nn.ReLU6)]
-    seen = [one for one in classifier.operations(inputs) if one.kind in ("rectifier", "activation")]
-    assert {one.name for one in seen} == {"relu6"}
-    assert sorted(one.layer for one in seen) == sorted(modules)
+    seen = [operation for operation in classifier.operations(inputs) if operation.kind in ("rectifier", "activation")]
+    assert {operation.name for operation in seen} == {"relu6"}
+    assert sorted(operation.layer for operation in seen) == sorted(modules)
     assert sorted(calls) == sorted(modules)
     assert classifier.feature_layer(inputs) == "head"
     for module in classifier.module.modules():
@@ -63,7 +63,7 @@ def test_every_activation_is_a_module_of_its_own(classifier: Classifier, seven: 
 
 
 def test_the_network_has_the_published_number_of_weights() -> None:
-    assert sum(one.numel() for one in lite0.EfficientNetLite0().parameters()) == 4_652_008
+    assert sum(weights.numel() for weights in lite0.EfficientNetLite0().parameters()) == 4_652_008
 
 
 def test_padding_of_stride_two_starts_one_later_than_symmetric() -> None:
@@ -86,7 +86,7 @@ def test_a_changed_weight_file_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 def test_class_names_are_a_thousand_different_ones_in_the_standard_order() -> None:
     names = class_names()
     assert len({name.casefold() for name in names}) == len(names) == 1000
-    known = {
+    expected = {
         0: "tench",
         207: "golden retriever",
         281: "tabby",
@@ -94,7 +94,7 @@ def test_class_names_are_a_thousand_different_ones_in_the_standard_order() -> No
         867: "trailer truck",
         999: "toilet tissue",
     }
-    assert {index: names[index] for index in known} == known
+    assert {index: names[index] for index in expected} == expected
 
 
 def test_class_names_agree_with_those_of_timm() -> None:
@@ -121,7 +121,7 @@ def test_photographs_have_boxes_that_show(seven: Samples) -> None:
     assert (int(columns[0]), int(columns[-1]) + 1) == (round(172.8 * 224 / 373.625), round(204.8 * 224 / 373.625))
 
 
-def test_photographs_take_another_geometry_and_travel_light() -> None:
+def test_photographs_take_another_geometry_and_pickle_small() -> None:
     small = photographs(Geometry((32, 32)), channels=1)
     part = pickle.loads(pickle.dumps(small.take([4])))
     assert len(pickle.dumps(part)) < 2000
@@ -130,11 +130,11 @@ def test_photographs_take_another_geometry_and_travel_light() -> None:
 
 
 def test_a_changed_or_missing_photograph_is_refused() -> None:
-    known = PHOTOGRAPHS[0]
+    photograph = PHOTOGRAPHS[0]
 
     def refused(**changes: str) -> str:
         with pytest.raises(SnellenError) as caught:
-            Photograph(**{**vars(known), **changes}).path()
+            Photograph(**{**vars(photograph), **changes}).path()
         return str(caught.value)
 
     assert "is not the photograph that Snellen expects" in refused(sha256="0" * 64)

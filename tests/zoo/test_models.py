@@ -65,14 +65,14 @@ def exported(path: Path, rows: object) -> nn.Module:
 def same_as(classifier: Classifier, model: nn.Module) -> None:
     """Logits and gradients, for batches of several sizes, also after a journey to another process."""
     plain = Classifier(model)
-    for one in (classifier, pickle.loads(pickle.dumps(classifier))):
-        assert one.offers == {"gradients"}
-        assert one.fingerprint == classifier.fingerprint
+    for copy in (classifier, pickle.loads(pickle.dumps(classifier))):
+        assert copy.offers == {"gradients"}
+        assert copy.fingerprint == classifier.fingerprint
         for count in (1, 2, 7):
             inputs, targets = PICTURES[:count], TARGETS[:count]
-            one.check(inputs)
-            torch.testing.assert_close(one.logits(inputs), plain.logits(inputs))
-            for ours, theirs in zip(one.gradient(inputs, targets), plain.gradient(inputs, targets), strict=True):
+            copy.check(inputs)
+            torch.testing.assert_close(copy.logits(inputs), plain.logits(inputs))
+            for ours, theirs in zip(copy.gradient(inputs, targets), plain.gradient(inputs, targets), strict=True):
                 torch.testing.assert_close(ours, theirs)
 
 
@@ -304,22 +304,22 @@ def test_what_check_says_of_models_that_misbehave(here: Path) -> None:
         )
     )
 
-    def said(spec: str, labels: tuple[int, ...] = (), **settings: object) -> str:
+    def message(spec: str, labels: tuple[int, ...] = (), **settings: object) -> str:
         with pytest.raises(SnellenError) as caught:
             load_classifier(spec, **settings).check(PICTURES, labels)  # type: ignore[arg-type]
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
-    assert said("bad:pair") == (
+    assert message("bad:pair") == (
         "'bad:pair' returned a tuple, not one tensor of logits; wrap it in a function that returns the logits alone"
     )
-    assert said("bad:nan") == ("'bad:nan' returned NaN or infinite outputs; check its weights and its normalisation")
-    assert "'bad:soft' returns probabilities (each row sums to 1), not logits" in said("bad:soft")
+    assert message("bad:nan") == ("'bad:nan' returned NaN or infinite outputs; check its weights and its normalisation")
+    assert "'bad:soft' returns probabilities (each row sums to 1), not logits" in message("bad:soft")
     assert load_classifier("bad:soft", outputs="probabilities").check(PICTURES) == 3
-    assert "'bad:flat' returned 7 for 7 images" in said("bad:flat")
-    assert "'bad:small' cannot take inputs of shape 7×3×8×8: mat1 and mat2 shapes" in said("bad:small")
-    assert "'mine:Net' has 3 outputs, but 2 class names were given" in said("mine:Net", classes=["a", "b"])
-    assert "label 3 is out of range: 'mine:Net' has classes 0 to 2" in said("mine:Net", labels=(0, 3))
+    assert "'bad:flat' returned 7 for 7 images" in message("bad:flat")
+    assert "'bad:small' cannot take inputs of shape 7×3×8×8: mat1 and mat2 shapes" in message("bad:small")
+    assert "'mine:Net' has 3 outputs, but 2 class names were given" in message("mine:Net", classes=["a", "b"])
+    assert "label 3 is out of range: 'mine:Net' has classes 0 to 2" in message("mine:Net", labels=(0, 3))
 
 
 # Libraries --------------------------------------------------------------------------------------------------------------
@@ -426,6 +426,6 @@ def test_packages_that_are_not_installed(tmp_path: Path) -> None:
 SPECS = ("timm:resnet18", "torchvision:resnet18")
 
 
-def test_the_embedded_one_is_listed_first_and_refuses_other_weights() -> None:
+def test_the_embedded_model_is_listed_first_and_refuses_other_weights() -> None:
     assert MODELS[0].spec == EMBEDDED
     assert "brings its own weights" in refused(EMBEDDED, weights="x.pth")
