@@ -59,9 +59,8 @@ class CheckpointSensitivity(CurveMetric):
         for step in range(self.states):
             state = saved[round(step * (len(saved) - 1) / max(1, self.states - 1))]
             own = state.cached_outputs(case.inputs, case.targets).predicted
-            maps = case.explain(
-                case.inputs, targets=own if self.target == "own" else case.targets, classifier=state, rng=rng
-            )
+            explained = own.where(own >= 0, case.targets) if self.target == "own" else case.targets  # -1: no to the target
+            maps = case.explain(case.inputs, targets=explained, classifier=state, rng=rng)
             columns.append((1 - likeness(case.maps, maps, self.likeness)).masked_fill(own == predicted, torch.nan))
         return torch.stack(columns, dim=1)
 

@@ -205,7 +205,8 @@ def _checkpoints(case: Case) -> list[Classifier]:
 
 
 def _targets(targets: Tensor, before: Tensor, after: Tensor, how: ChangeComparison) -> Int[Tensor, " batch"]:
-    return targets if how.fixed_class else torch.where(after == before, targets, after)
+    """What is explained after a change: the new decision where it changed to another class, else the target."""
+    return targets if how.fixed_class else torch.where((after == before) | (after < 0), targets, after)
 
 
 def _masked_likeness(
