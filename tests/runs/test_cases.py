@@ -94,6 +94,18 @@ def test_every_label_is_a_case_with_its_own_truth() -> None:
     )
 
 
+def test_the_page_says_what_was_explained_and_claims_no_accuracy() -> None:
+    result = run(corners(), samples(), "sparseness", target="every-label")
+    page = result.report().read_text()
+    assert "3 independent labels" in page
+    assert "Each map explains a label that is right." in page
+    assert result.record.accuracy() is None
+    assert "<b>Accuracy</b>" not in page
+    assert [round(row.probability, 3) for row in result.record.samples.rows] == [0.998] * 3
+    contrast = run(corners(heads="exclusive-classes"), torch.stack([picture(0)]), "sparseness", target="contrast(0, 1)")
+    assert "Each map explains north-west, not north-east." in contrast.report().read_text()
+
+
 def test_predicted_are_all_labels_above_their_thresholds() -> None:
     assert [row[0] for row in rows(run(corners(), samples()))] == [
         "both [north-west]",

@@ -82,6 +82,15 @@ def subject_facts(run: Readable) -> dict[str, Any]:
         "label": "the class that the label names",
         "least-likely": "the class that the model finds least likely",
     }
+    if not run.record.classifier.exclusive:
+        targets |= {
+            "predicted": "a label that the model predicts",
+            "label": "the label",
+            "every-label": "a label that is right",
+            "least-likely": "the label that the model finds least likely",
+        }
+    if run.record.classifier.further_target is not None:
+        targets = {target: run.record.classifier.further_target}
     return {
         "record": run.record,
         "accuracy": run.record.accuracy(),

@@ -345,6 +345,8 @@ class _Job:
 
     def _note_accuracy(self, samples: SamplesRecord, classes: int) -> None:
         """Notes how often the classifier is right, before hours are spent on one that was set up wrongly."""
+        if not self.classifier.head.exclusive:
+            return
         measured = accuracy(
             [row.label for row in samples.rows],
             [row.prediction for row in samples.rows],

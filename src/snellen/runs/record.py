@@ -162,6 +162,24 @@ class ClassifierRecord(Record):
     rows: Count
     """Images per pass."""
 
+    @property
+    def exclusive(self) -> bool:
+        """Whether exactly one class is right per image."""
+        return self.head is None or not self.head.startswith(("independent-labels", "number"))
+
+    @property
+    def further_target(self) -> str | None:
+        """The name of a target that is no output of the model, such as a contrast."""
+        names = self.class_names or ()
+        return names[-1] if len(names) > self.classes else None
+
+    @property
+    def head_words(self) -> str:
+        """What the outputs are, with their number."""
+        if self.head is not None and self.head.startswith("number"):
+            return "a number"
+        return f"{self.classes} {'classes' if self.exclusive else 'independent labels'}"
+
 
 class SampleRow(Record):
     """One sample, and what the classifier predicts for it."""
@@ -301,6 +319,8 @@ class RunRecord(Record):
     def accuracy(self) -> Accuracy | None:
         """How often the classifier is right about the labelled samples, computed also for records of older versions."""
         rows = self.samples.rows
+        if not self.classifier.exclusive:
+            return None
         return accuracy(
             [row.label for row in rows],
             [row.prediction for row in rows],

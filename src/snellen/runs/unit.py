@@ -83,13 +83,13 @@ class ShardFacts:
     """What is known of the samples of a shard before any method runs; tuples have an entry per sample."""
 
     predictions: tuple[int, ...]
-    """The most likely target."""
+    """The most likely target; of a sample with a target of its own, that one."""
     predicted: tuple[tuple[int, ...], ...]
     """All targets that the classifier says yes to: one of exclusive classes, any number of independent labels."""
     least: tuple[int, ...]
     """The least likely target."""
     probabilities: tuple[float, ...]
-    """Of the most likely target; the number itself where the head has no probability."""
+    """Of that target; the number itself where the head has no probability."""
     labels: tuple[int | Findings | None, ...]
     targets: tuple[int | None, ...]
     """The target of each sample that has one of its own."""
@@ -132,6 +132,8 @@ class InspectShard:
         # Exclusive classes are ranked by probability, where a saturated softmax has ties, as in all runs before other heads.
         ranks = values if isinstance(head, ExclusiveClasses) else logits
         best = head.best(ranks)
+        if any(sample.target is not None for sample in samples):  # a case is about its own target
+            best = torch.tensor([sample.target for sample in samples])
         return ShardFacts(
             predictions=tuple(best.tolist()),
             predicted=head.predicted(logits),
