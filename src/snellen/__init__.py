@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from snellen.images.geometry import Geometry as Geometry
     from snellen.maps import fills as fills
     from snellen.maps.explainer import case_of as case_of
+    from snellen.report.saliency_maps import SaliencyMaps as SaliencyMaps
+    from snellen.report.saliency_maps import explain as explain
     from snellen.runs import Options as Options
     from snellen.runs import Run as Run
     from snellen.runs import evaluate as evaluate
     from snellen.runs import fit as fit
+    from snellen.runs.score import score as score
     from snellen.types import Case as Case
     from snellen.types import Rng as Rng
     from snellen.types import Sample as Sample
@@ -31,14 +34,17 @@ _MODULES = {
     "Options": "snellen.runs",
     "Rng": "snellen.types",
     "Run": "snellen.runs",
+    "SaliencyMaps": "snellen.report.saliency_maps",
     "Sample": "snellen.types",
     "SnellenError": "snellen.errors",
     "case_of": "snellen.maps.explainer",
     "evaluate": "snellen.runs",
+    "explain": "snellen.report.saliency_maps",
     "fills": "snellen.maps",
     "fit": "snellen.runs",
     "methods": "snellen",
     "metrics": "snellen",
+    "score": "snellen.runs.score",
     "zoo": "snellen",
 }
 """The module or package that holds each public name."""

@@ -184,3 +184,9 @@ class Card:
             for other in written
             if evidence.test == other.test and {evidence.verdict, other.verdict} == {"pass", "fail"}
         )
+
+    def _repr_html_(self) -> str:
+        """The card in brief, as a notebook shows it."""
+        from snellen.cards.notebook import card_html
+
+        return card_html(self)

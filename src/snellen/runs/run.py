@@ -114,8 +114,9 @@ class Run:
                 problems.setdefault((unit.method, metric), refusal.problem)
         return problems
 
-    def maps(self, method: str, samples: Sequence[str]) -> np.ndarray:
-        """The maps of one method for these samples, as (samples, height, width)."""
+    def maps(self, method: str, samples: Sequence[str] | None = None) -> np.ndarray:
+        """The maps of one method for these samples, by default all, as (samples, height, width)."""
+        samples = self._ids() if samples is None else samples
         by_sample: dict[str, np.ndarray] = {}
         for unit in self._planned_units():
             if unit.method == method and set(unit.samples) & set(samples):
@@ -176,6 +177,22 @@ class Run:
         from snellen.report import write_report
 
         return write_report(self, Path(path) if path else self.folder / "report.html")
+
+    def summary(self) -> dict[str, Any]:
+        """The run as plain values for any experiment tracker.
+
+        `numbers`: floats by "method/metric/mean" (also low, high, n, undefined) and "method/seconds". `verdicts`: words by
+        "method/metric". `figures`: SVG documents by metric.
+        """
+        from snellen.report import run_summary
+
+        return run_summary(self)
+
+    def _repr_html_(self) -> str:
+        """The table of means and verdicts that a notebook shows."""
+        from snellen.report import run_html
+
+        return run_html(self)
 
     def _ids(self) -> list[str]:
         return [row.sample for row in self.record.samples.rows]

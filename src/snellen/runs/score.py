@@ -1,0 +1,206 @@
+"""score(): a metric as a plain function of a model, images and maps, for somebody else's loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError, short_repr
+from snellen.images import Samples, from_arrays
+from snellen.maps.explainer import case_of
+from snellen.plugins.registry import METHODS, METRICS, label, traits
+from snellen.runs import fitting
+from snellen.runs import plan as planning
+from snellen.types import Case, Images, Maps, Method, Metric, Rng, Targets
+
+BATCH = 16
+"""Images that are scored at a time, as in a run."""
+
+
+def score(
+    metric: Any,
+    model: Any,
+    images: Any,
+    maps: Any = None,
+    targets: Any = None,
+    *,
+    method: Any = None,
+    truth: Any = None,
+    labels: Any = None,
+    ids: Sequence[str] | None = None,
+    seed: int = 0,
+) -> Float[Tensor, " images"]:
+    """One score per image, NaN where the metric is undefined.
+
+    The numbers are those of `evaluate` with the same seed and ids.
+
+    Args:
+        metric: A name, a name with settings such as `deletion(steps=28)`, or a metric.
+        model: A `Classifier`, or a module or function that becomes one without normalisation.
+        images: Pixels in [0, 1], images×channels×height×width, as a tensor or array. A model that wants normalised inputs
+            comes as `Classifier(model, mean=..., std=...)`.
+        maps: images×height×width; may be left out where `method` is given.
+        targets: The explained class of each image, or one for all, by number or name; the predicted class if None.
+        method: The method that made the maps, for metrics that explain again.
+        truth: images×height×width, for metrics that compare with the truth; what is not zero belongs to the region.
+        labels: The true class of each image, for metrics that need it.
+        ids: Names of the images, which seed their random draws; numbers by default.
+        seed: Changes every random draw.
+    """
+    scorer = METRICS.parse(metric)
+    explaining = None if method is None else METHODS.parse(method)
+    name = label(scorer)
+    needs = traits(scorer).needs
+    if "explain" in needs and explaining is None:
+        raise SnellenError(f"{name} explains again, but no method was given; give method=, the method that made the maps")
+    if maps is None and explaining is None:
+        raise SnellenError(f"{name} has nothing to score: give maps, or method= to compute them")
+    if "truth" in needs and truth is None:
+        raise SnellenError(f"{name} compares maps with the truth, but there is none; give truth=")
+    if "labels" in needs and labels is None:
+        raise SnellenError(f"{name} needs the true classes; give labels=")
+    classifier = as_classifier(model)
+    samples = from_arrays(as_array(images, "images"), labels, None if truth is None else as_array(truth, "truth"), ids)
+    inputs = classifier.to_inputs(samples[0].image[None])
+    classes = classifier.check(inputs, [sample.label for sample in samples])
+    missing = planning.missing_requirement(scorer, classifier, truths=True, labels=True, recipe=False, checkpoints=False)
+    if missing is not None:
+        trained = needs & {"recipe", "checkpoints"} or "recipe" in missing
+        raise SnellenError(
+            f"{name} {missing.split(':')[0]}; use snellen.evaluate, which takes it" if trained else f"{name} {missing}"
+        )
+    chosen = target_classes(targets, classifier, samples, classes)
+    given = None if maps is None else _check_maps(as_array(maps, "maps"), (len(samples), *inputs.shape[2:]))
+    fitted_before = dict(classifier.fitted_state)
+    try:
+        if explaining is not None:
+            planning.check_needs(classifier, [explaining], inputs)
+            fit_missing(classifier, [explaining], samples, seed)
+        scores = []
+        for start in range(0, len(samples), BATCH):
+            rows = slice(start, start + BATCH)
+            part = tuple(samples[rows])
+            case, rng = _case(
+                scorer, classifier, part, chosen[rows], None if given is None else given[rows], explaining, seed
+            )
+            with torch.no_grad():
+                scores.append(scorer(case, rng=rng).detach().cpu())
+    finally:
+        classifier.fitted_state = fitted_before
+    return torch.cat(scores)
+
+
+def _case(
+    metric: Metric,
+    classifier: Classifier,
+    samples: Sequence[Any],
+    targets: Targets,
+    maps: Maps | None,
+    method: Method | None,
+    seed: int,
+) -> tuple[Case, Rng]:
+    inputs = classifier.to_inputs(torch.stack([sample.image for sample in samples]))
+    rng = Rng(seed, tuple(sample.id for sample in samples))
+    truth = torch.stack([sample.truth for sample in samples]) if samples[0].truth is not None else None
+    labels = torch.tensor([-1 if sample.label is None else sample.label for sample in samples])
+    case = case_of(
+        method or _NoMethod(label(metric)), classifier, inputs, targets, rng=rng, truth=truth, labels=labels, maps=maps
+    )
+    return case, rng
+
+
+class _NoMethod:
+    """Stands for the unknown method that made maps elsewhere."""
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        raise SnellenError(
+            f"{self.metric} explains again, but no method was given; give method=, the method that made the maps"
+        )
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Any:
+        raise NotImplementedError
+
+
+def as_classifier(model: Any) -> Classifier:
+    """The model as a classifier; a module or function gets pixels as they are."""
+    return model if isinstance(model, Classifier) else Classifier(model)
+
+
+def as_array(values: Any, name: str) -> np.ndarray | Tensor:
+    """A tensor on this machine's memory, or an array."""
+    if isinstance(values, Tensor):
+        return values.detach().cpu()
+    array = np.asarray(values)
+    if array.dtype == object:
+        raise SnellenError(f"{name} must be one tensor or array, not {short_repr(values)}")
+    return array
+
+
+def _check_maps(maps: np.ndarray | Tensor, shape: tuple[int, ...]) -> Maps:
+    if tuple(maps.shape) != shape:
+        actual, needed = ("×".join(map(str, sides)) for sides in (maps.shape, shape))
+        raise SnellenError(f"maps have the shape {actual}, but these images need {needed}: one number per pixel")
+    values = torch.as_tensor(maps).float()
+    finite = values.flatten(1).isfinite().all(dim=1)
+    if not bool(finite.all()):
+        raise SnellenError(
+            f"maps[{int((~finite).nonzero()[0])}] holds NaN or infinite values, which have no order; leave it out"
+        )
+    return values
+
+
+def target_classes(targets: Any, classifier: Classifier, samples: Samples, classes: int) -> Targets:
+    """The class of each image that is explained."""
+    if targets is None or (isinstance(targets, str) and targets in ("predicted", "least-likely", "label")):
+        return _by_outputs(targets or "predicted", classifier, samples)
+    if isinstance(targets, str | int):
+        targets = [targets] * len(samples)
+    elif isinstance(targets, np.ndarray | Tensor):
+        targets = targets.tolist()
+    if not isinstance(targets, Sequence) or len(targets) != len(samples):
+        raise SnellenError(f"targets must be one class, or one per image ({len(samples)}), not {short_repr(targets)}")
+    return torch.tensor([_class_index(target, classifier, classes) for target in targets])
+
+
+def _class_index(target: Any, classifier: Classifier, classes: int) -> int:
+    if isinstance(target, str) and classifier.classes and target in classifier.classes:
+        return classifier.classes.index(target)
+    if isinstance(target, int) and not isinstance(target, bool) and 0 <= target < classes:
+        return target
+    raise SnellenError(
+        f"target {short_repr(target)} is no class of '{classifier.name}': give a class name or a number from 0 to {classes - 1}"
+    )
+
+
+def _by_outputs(target: str, classifier: Classifier, samples: Samples) -> Targets:
+    if target == "label":
+        for sample in samples:
+            if sample.label is None:
+                raise SnellenError(
+                    f"target 'label' needs a label, but '{sample.id}' has none; give labels or name the targets"
+                )
+        return torch.tensor([sample.label for sample in samples])
+    chosen = []
+    for start in range(0, len(samples), BATCH):
+        images = torch.stack([sample.image for sample in samples[start : start + BATCH]])
+        logits = classifier.logits(classifier.to_inputs(images))
+        chosen.append(logits.argmin(dim=1) if target == "least-likely" else logits.argmax(dim=1))
+    return torch.cat(chosen)
+
+
+def fit_missing(classifier: Classifier, methods: Sequence[Method], samples: Samples, seed: int) -> None:
+    """Fits to these images the methods that need it and are not fitted yet."""
+    states = fitting.states_to_fit(methods)
+    images = fitting.fitting_samples(samples, seed)
+    for state, method in states.items():
+        if state not in classifier.fitted_state:
+            classifier.fitted_state[state] = fitting.fit_state(method, classifier, images, seed=seed)
