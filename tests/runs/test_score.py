@@ -96,9 +96,9 @@ def test_the_model_stays_as_it_is(images: torch.Tensor, maps: torch.Tensor) -> N
         ({"images": "shifted"}, "pixels lie in \\[0, 1\\]; leave normalisation to the Classifier"),
         ({"maps": torch.zeros(4, SIDE, SIDE)}, "maps have the shape 4×32×32, but these images need 5×32×32"),
         ({"maps": torch.full((5, SIDE, SIDE), torch.nan)}, "maps\\[0\\] holds NaN or infinite values"),
-        ({"targets": 5}, "target 5 is no class of 'Sequential': give a class name or a number from 0 to 4"),
+        ({"targets": 5}, "target '5' is not known: .*a number from 0 to 4"),
         ({"targets": [0, 1]}, "targets must be one class, or one per image \\(5\\)"),
-        ({"targets": "label"}, "target 'label' needs a label, but '0' has none"),
+        ({"targets": "label"}, "target 'label' needs one label, but '0' has not"),
         ({"metric": "deletio"}, "unknown metric 'deletio'; did you mean 'deletion'"),
     ],
 )
@@ -110,3 +110,12 @@ def test_a_mistake_is_one_sentence(
         values["images"] = images * 3 - 1
     with pytest.raises(snellen.SnellenError, match=sentence):
         snellen.score(**values)
+
+
+def test_a_contrast_and_independent_labels(net: torch.nn.Module, images: torch.Tensor, maps: torch.Tensor) -> None:
+    contrast = snellen.score("deletion(steps=8)", net, images, maps, "contrast(0, 1)")
+    assert not torch.equal(contrast, snellen.score("deletion(steps=8)", net, images, maps, 0))
+    labels = snellen.Classifier(net, heads="independent-labels")
+    assert bool(snellen.score("deletion(steps=8)", labels, images, maps, 3).isfinite().all())
+    with pytest.raises(snellen.SnellenError, match="may find several labels in one image; name the target"):
+        snellen.score("deletion", labels, images, maps)

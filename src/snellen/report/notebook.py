@@ -64,7 +64,7 @@ def _verdicts(run: Readable) -> dict[str, str]:
 def _figures(run: Readable, summary: Any) -> Mapping[str, str]:
     scored = set(summary[summary["n"] > 0]["metric"])
     return {
-        metric.label: score_figure(run, metric.label).standalone()
+        metric.label: str(score_figure(run, metric.label).standalone())
         for metric in run.record.spec.metrics
         if metric.label in scored
     }

@@ -17,7 +17,7 @@ from snellen.images import as_samples
 from snellen.plugins.registry import METHODS, label
 from snellen.runs import plan as planning
 from snellen.runs.guard import Guard
-from snellen.runs.score import BATCH, as_classifier, fit_missing, target_classes
+from snellen.runs.score import BATCH, as_classifier, fit_missing, with_targets
 from snellen.types import Maps, Rng
 
 if TYPE_CHECKING:
@@ -48,8 +48,10 @@ class SaliencyMaps(Mapping[str, Maps]):
     targets: tuple[int, ...]
     """The explained class of each image."""
     target_names: tuple[str, ...]
-    probabilities: tuple[float, ...]
-    """Of the explained classes."""
+    outputs: tuple[float, ...]
+    """Of the explained classes: probabilities, or logits where there is no probability."""
+    letter: str = "p"
+    """How captions call the outputs."""
 
     @overload
     def __getitem__(self, key: str) -> Maps: ...
@@ -91,9 +93,8 @@ class SaliencyMaps(Mapping[str, Maps]):
         heads = "".join(f"<th>{escape(name)}</th>" for name in ("image", *self))
         rows = []
         for place in range(min(SHOWN, len(self.ids))):
-            caption = escape(
-                f"{self.ids[place]}: {self.target_names[place]}, p = {numbers.short(self.probabilities[place])}"
-            )
+            output = f"{self.letter} = {numbers.short(self.outputs[place])}"
+            caption = escape(f"{self.ids[place]}: {self.target_names[place]}, {output}")
             cells = [f"{_picture(self.images[place], 'image')}<br>{caption}"]
             cells += [_picture(self.overlay(method, place), f"{method} of {self.ids[place]}") for method in self]
             rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
@@ -152,10 +153,10 @@ def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None
     else:
         chosen = planning.parse_methods(methods)
         planning.check_needs(classifier, chosen, first)
-    classes_of_images = target_classes(targets, classifier, samples, classes)
+    classifier, classes_of_images, names = with_targets(targets, classifier, samples, classes)
     before = dict(classifier.fitted_state)
     maps: dict[str, list[torch.Tensor]] = {label(method): [] for method in chosen}
-    shown, probabilities = [], []
+    shown, outputs = [], []
     try:
         fit_missing(classifier, chosen, samples, seed)
         for start in range(0, len(samples), BATCH):
@@ -170,18 +171,19 @@ def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None
                 if tuple(values.shape) != (len(part), *inputs.shape[2:]):
                     raise SnellenError(f"{label(method)} gave maps of {tuple(values.shape)}, not one number per pixel")
                 maps[label(method)].append(values.detach().cpu())
-            probabilities += classifier.output(inputs, aims, "probability").tolist()
+            values_shown = classifier.output(inputs, aims, "probability" if classifier.head.reads_probability else "logit")
+            outputs += values_shown.tolist()
             shown.append(_bytes(pixels))
     finally:
         classifier.fitted_state = before
-    names = classifier.classes or tuple(f"class {number}" for number in range(classes))
     return SaliencyMaps(
         maps={name: torch.cat(parts) for name, parts in maps.items()},
         images=np.concatenate(shown),
         ids=tuple(samples.ids),
         targets=tuple(classes_of_images.tolist()),
-        target_names=tuple(names[number] for number in classes_of_images.tolist()),
-        probabilities=tuple(probabilities),
+        target_names=names,
+        outputs=tuple(outputs),
+        letter="p" if classifier.head.reads_probability and classifier.head.decides else "value",
     )
 
 
@@ -192,4 +194,5 @@ def _bytes(pixels: Float[torch.Tensor, "batch channels height width"]) -> UInt8[
 
 
 def _picture(picture: UInt8[np.ndarray, "height width 3"], words: str) -> str:
-    return f'<img src="{pictures.data_uri(picture, longest=2 * SIDE, quality=74)}" alt="{escape(words)}" style="width:{SIDE}px">'
+    uri = pictures.data_uri(picture, longest=2 * SIDE, quality=74)
+    return f'<img src="{uri}" alt="{escape(words)}" style="width:{SIDE}px">'

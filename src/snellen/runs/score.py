@@ -68,15 +68,15 @@ def score(
     classifier = as_classifier(model)
     samples = from_arrays(as_array(images, "images"), labels, None if truth is None else as_array(truth, "truth"), ids)
     inputs = classifier.to_inputs(samples[0].image[None])
-    classes = classifier.check(inputs, [sample.label for sample in samples])
+    classes = classifier.check(inputs, [sample.label for sample in samples if isinstance(sample.label, int)])
     missing = planning.missing_requirement(scorer, classifier, truths=True, labels=True, recipe=False, checkpoints=False)
     if missing is not None:
         trained = needs & {"recipe", "checkpoints"} or "recipe" in missing
         raise SnellenError(
             f"{name} {missing.split(':')[0]}; use snellen.evaluate, which takes it" if trained else f"{name} {missing}"
         )
-    chosen = target_classes(targets, classifier, samples, classes)
-    given = None if maps is None else _check_maps(as_array(maps, "maps"), (len(samples), *inputs.shape[2:]))
+    classifier, chosen, _ = with_targets(targets, classifier, samples, classes)
+    checked_maps = None if maps is None else _check_maps(as_array(maps, "maps"), (len(samples), *inputs.shape[2:]))
     fitted_before = dict(classifier.fitted_state)
     try:
         if explaining is not None:
@@ -87,7 +87,13 @@ def score(
             rows = slice(start, start + BATCH)
             part = tuple(samples[rows])
             case, rng = _case(
-                scorer, classifier, part, chosen[rows], None if given is None else given[rows], explaining, seed
+                scorer,
+                classifier,
+                part,
+                chosen[rows],
+                None if checked_maps is None else checked_maps[rows],
+                explaining,
+                seed,
             )
             with torch.no_grad():
                 scores.append(scorer(case, rng=rng).detach().cpu())
@@ -108,7 +114,7 @@ def _case(
     inputs = classifier.to_inputs(torch.stack([sample.image for sample in samples]))
     rng = Rng(seed, tuple(sample.id for sample in samples))
     truth = torch.stack([sample.truth for sample in samples]) if samples[0].truth is not None else None
-    labels = torch.tensor([-1 if sample.label is None else sample.label for sample in samples])
+    labels = torch.tensor([sample.label if isinstance(sample.label, int) else -1 for sample in samples])
     case = case_of(
         method or _NoMethod(label(metric)), classifier, inputs, targets, rng=rng, truth=truth, labels=labels, maps=maps
     )
@@ -158,35 +164,43 @@ def _check_maps(maps: np.ndarray | Tensor, shape: tuple[int, ...]) -> Maps:
     return values
 
 
-def target_classes(targets: Any, classifier: Classifier, samples: Samples, classes: int) -> Targets:
-    """The class of each image that is explained."""
-    if targets is None or (isinstance(targets, str) and targets in ("predicted", "least-likely", "label")):
-        return _by_outputs(targets or "predicted", classifier, samples)
-    if isinstance(targets, str | int):
-        targets = [targets] * len(samples)
-    elif isinstance(targets, np.ndarray | Tensor):
-        targets = targets.tolist()
-    if not isinstance(targets, Sequence) or len(targets) != len(samples):
-        raise SnellenError(f"targets must be one class, or one per image ({len(samples)}), not {short_repr(targets)}")
-    return torch.tensor([_class_index(target, classifier, classes) for target in targets])
+def with_targets(
+    targets: Any, classifier: Classifier, samples: Samples, classes: int
+) -> tuple[Classifier, Targets, tuple[str, ...]]:
+    """The classifier with the target as one of its outputs, the output that each image's map explains, and its name."""
+    further = planning.further_target(targets, classifier, classes)
+    if further is not None:
+        name = planning.target_name(further, classifier, classes)
+        return classifier.with_target(further, name), torch.full((len(samples),), classes), (name,) * len(samples)
+    if targets is None or (isinstance(targets, str) and targets in planning.CHOICES):
+        chosen = _by_outputs(targets or "predicted", classifier, samples)
+    else:
+        if isinstance(targets, str | int):
+            targets = [targets] * len(samples)
+        elif isinstance(targets, np.ndarray | Tensor):
+            targets = targets.tolist()
+        if not isinstance(targets, Sequence) or len(targets) != len(samples):
+            raise SnellenError(f"targets must be one class, or one per image ({len(samples)}), not {short_repr(targets)}")
+        chosen = torch.tensor([_class_index(target, classifier, classes) for target in targets])
+    names = classifier.classes or [f"class {column}" for column in range(classes)]
+    return classifier, chosen, tuple(names[column] for column in chosen.tolist())
 
 
 def _class_index(target: Any, classifier: Classifier, classes: int) -> int:
-    if isinstance(target, str) and classifier.classes and target in classifier.classes:
-        return classifier.classes.index(target)
-    if isinstance(target, int) and not isinstance(target, bool) and 0 <= target < classes:
-        return target
-    raise SnellenError(
-        f"target {short_repr(target)} is no class of '{classifier.name}': give a class name or a number from 0 to {classes - 1}"
-    )
+    if isinstance(target, bool) or not isinstance(target, str | int):
+        raise SnellenError(f"a target is the name or number of a class, not {short_repr(target)}")
+    return planning.class_index(target, classifier, classes)
 
 
 def _by_outputs(target: str, classifier: Classifier, samples: Samples) -> Targets:
+    head = classifier.head
+    if target == "every-label" or (target == "predicted" and head.decides and not head.exclusive):
+        raise SnellenError(f"'{classifier.name}' may find several labels in one image; name the target of each image")
     if target == "label":
         for sample in samples:
-            if sample.label is None:
+            if not isinstance(sample.label, int):
                 raise SnellenError(
-                    f"target 'label' needs a label, but '{sample.id}' has none; give labels or name the targets"
+                    f"target 'label' needs one label, but '{sample.id}' has not; give labels or name the targets"
                 )
         return torch.tensor([sample.label for sample in samples])
     chosen = []
