@@ -34,4 +34,4 @@ def study_crossed(folder: Path) -> Study:
 
 
 def by_name(analysis: Analysis) -> dict[str, OutcomeAnalysis]:
-    return {one.facts.name: one for one in analysis.outcomes}
+    return {outcome.facts.name: outcome for outcome in analysis.outcomes}

@@ -379,5 +379,5 @@ def intended(study: Study, page: schedule.Page) -> dict[str, Any]:
 
 def screenshots() -> Path | None:
     """Where pictures of the pages are wanted."""
-    found = os.environ.get(SCREENSHOTS)
-    return Path(found) if found else None
+    folder = os.environ.get(SCREENSHOTS)
+    return Path(folder) if folder else None

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.study import postgres
+from tests.study import analysed, postgres
+
+from snellen.study.folder import Study
 
 if TYPE_CHECKING:
     from tests.study.browsing import Chromium, Server
@@ -47,6 +49,21 @@ def chromium() -> Iterator[Chromium]:
         pytest.skip(str(missing))
     with browsing.chromium() as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def between(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return analysed.study_between(tmp_path_factory.mktemp("study") / "between")
+
+
+@pytest.fixture(scope="module")
+def within(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return analysed.study_within(tmp_path_factory.mktemp("study") / "within")
+
+
+@pytest.fixture(scope="module")
+def crossed(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return analysed.study_crossed(tmp_path_factory.mktemp("study") / "crossed")
 
 
 def _served(factory: pytest.TempPathFactory, name: str) -> Iterator[Server]:

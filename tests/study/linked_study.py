@@ -42,7 +42,7 @@ def knowledge(study: Study, run: Recorded, name: str, size: float) -> dict[tuple
     for arm in ARMS:
         own = dict(zip(run.ids, run.values[(arm, name)] - run.values[(arm, name)].mean(), strict=True))
         for item in study.items:
-            found[(arm, item.id)] = sign * size * sum(own[one] for one in item.samples) / len(item.samples) ** 0.5
+            found[(arm, item.id)] = sign * size * sum(own[sample] for sample in item.samples) / len(item.samples) ** 0.5
     return found
 
 

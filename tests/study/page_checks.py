@@ -139,7 +139,9 @@ def _fragments(sentences: Sentences, study: Study, language: str) -> re.Pattern[
 
 def secrets(study: Study) -> set[str]:
     """Words that no participant may ever read: arms, names of items and images, and keys."""
-    found = {one.name for one in study.protocol.conditions} | {one.arm for one in study.protocol.conditions}
+    found = {condition.name for condition in study.protocol.conditions} | {
+        condition.arm for condition in study.protocol.conditions
+    }
     for item in study.items:
         found |= {item.id, *item.samples, *item.further}
     return (found - {"none"}) | {study.key.hex(), str(study.subject["fingerprint"]), "truth"}
@@ -147,4 +149,4 @@ def secrets(study: Study) -> set[str]:
 
 def leaks(study: Study, text: str) -> list[str]:
     """The secrets that a text betrays."""
-    return [one for one in sorted(secrets(study)) if one in text]
+    return [secret for secret in sorted(secrets(study)) if secret in text]

@@ -141,13 +141,13 @@ def test_a_planted_link_is_found_and_nothing_else(planted):
 
 def test_a_metric_that_knows_the_wrong_way_round_is_opposite(study_and_run):
     study, run = study_and_run
-    found = agree(run, answers(study, 72, Effect(link=knowledge(study, run, "first", -2.5))), study)
-    for task in found.tasks:
+    agreement = agree(run, answers(study, 72, Effect(link=knowledge(study, run, "first", -2.5))), study)
+    for task in agreement.tasks:
         assert "first" in task.metrics_with("opposite")
         assert task.metrics[1].link == min(one.link for one in task.metrics) < -0.4
         assert task.metrics_with("predicts") == []
         assert "against it (" in task.sentence
-    assert {one.task for one in found.links if (one.metric, one.word) == ("first", "opposite")} == {
+    assert {link.task for link in agreement.links if (link.metric, link.word) == ("first", "opposite")} == {
         "error-detection",
         "class-accuracy",
     }
@@ -159,8 +159,8 @@ def test_a_method_that_people_and_metric_like_everywhere_is_no_link(study_and_ru
     noise = np.random.default_rng(0).normal(0, 0.1, (3, len(run.ids)))
     values = run.values | {key: level + noise[at] for at, (key, level) in enumerate(levels.items())}
     effect = Effect({"abilities": {"lime": 1.6, "guided-backprop": 0.8}})
-    found = agree(replace(run, values=values), answers(study, 72, effect), study)
-    for task in found.tasks:
+    agreement = agree(replace(run, values=values), answers(study, 72, effect), study)
+    for task in agreement.tasks:
         row = task.metrics[0]
         assert row.order_of_means == pytest.approx(1.0)
         assert row.order_within_items > 0.5
@@ -233,8 +233,8 @@ def test_in_null_studies_a_link_is_found_in_about_one_of_twenty(tmp_path):
         blind = replace(run, values=values, metrics=[metric(name) for name in names])
         effect = Effect({"abilities": {"lime": 1.0, "grad-cam": 0.5}})
         rows = agree(blind, answers(study, 24, effect, seed=seed), study).tasks[0].metrics
-        chances += [one.p_uncorrected for one in rows]
-        families += any(one.relation in ("predicts", "opposite") for one in rows)
+        chances += [row.p_uncorrected for row in rows]
+        families += any(row.relation in ("predicts", "opposite") for row in rows)
     assert 0.03 < np.mean(np.array(chances) < 0.05) < 0.07  # of 500, alone
     assert families <= 7  # of 50, each of ten metrics, corrected
 
@@ -266,6 +266,6 @@ def test_the_section_is_well_formed_and_says_what_was_found(planted):
     assert "Simulated participants." in seen
     graphics = [given for _, given in outline.tags if given.get("role") == "img"]
     assert len(graphics) == 2 * (4 + 1)
-    assert all(given["aria-label"] for given in graphics)
+    assert all(graphic["aria-label"] for graphic in graphics)
     assert "Kares" in seen
     assert "nan" not in seen.lower().split()

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
-from tests.study.analysed import CAREFUL, by_name, study_between, study_crossed, study_within
+from tests.study.analysed import CAREFUL, by_name
 
 from snellen.study.analysis import Analysis, analyse
 from snellen.study.analysis.page import page, write_analysis
@@ -24,21 +24,6 @@ from snellen.study.folder import Study
 from snellen.study.participation import Participation, collect_data
 from snellen.study.simulation.behaviour import simulate_answers
 from snellen.study.simulation.effect import Effect, ParticipantMix
-
-
-@pytest.fixture(scope="module")
-def between(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return study_between(tmp_path_factory.mktemp("study") / "between")
-
-
-@pytest.fixture(scope="module")
-def within(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return study_within(tmp_path_factory.mktemp("study") / "within")
-
-
-@pytest.fixture(scope="module")
-def crossed(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return study_crossed(tmp_path_factory.mktemp("study") / "crossed")
 
 
 def shown(analysis: Analysis) -> str:
@@ -73,18 +58,18 @@ def test_those_who_withdrew_are_never_analysed_not_even_without_exclusions(betwe
     )
     analysis = analyse(between, replace(collected, participants=people))
     assert analysis.flow.total.withdrawn == 6
-    for one in analysis.outcomes:
-        least = 36 if one.facts.name in ("sharpness", "satisfaction") else 54
-        assert sum(some.n for some in one.distributions) == one.without_exclusions.participants >= least
-        assert one.without_exclusions.decision.p == one.comparison.decision.p
+    for outcome in analysis.outcomes:
+        least = 36 if outcome.facts.name in ("sharpness", "satisfaction") else 54
+        assert sum(some.n for some in outcome.distributions) == outcome.without_exclusions.participants >= least
+        assert outcome.without_exclusions.decision.p == outcome.comparison.decision.p
 
 
 def test_the_sensitivity_analysis_counts_those_whom_a_rule_excludes(between: Study) -> None:
     crowd = ParticipantMix(leaving=0.0, inattentive=0.25, hasty=0.0)
     effect = Effect.of("grad-cam=1.0", between.protocol, crowd)
-    one = by_name(analyse(between, simulate_answers(between, 90, effect, seed=10)))["error-detection"]
-    assert one.without_exclusions.participants == 90 > sum(some.n for some in one.distributions)
-    assert one.without_exclusions.decision.p != one.comparison.decision.p
+    outcome = by_name(analyse(between, simulate_answers(between, 90, effect, seed=10)))["error-detection"]
+    assert outcome.without_exclusions.participants == 90 > sum(some.n for some in outcome.distributions)
+    assert outcome.without_exclusions.decision.p != outcome.comparison.decision.p
 
 
 # Nothing of this may end in a traceback ----------------------------------------------------------------------------------
@@ -156,8 +141,8 @@ def test_whatever_is_wrong_the_report_is_written_and_says_it(
         assert "Nothing could be tested" in headline(analysis) or people == 0
     if spoil is constant:
         assert all(
-            "same score" in one.comparison.decision.why or "differ" in one.comparison.decision.why
-            for one in analysis.outcomes
+            "same score" in outcome.comparison.decision.why or "differ" in outcome.comparison.decision.why
+            for outcome in analysis.outcomes
         )
 
 

@@ -25,14 +25,14 @@ def test_small_null_studies_err_about_once_in_twenty(tmp_path: Path) -> None:
     study = study_between(tmp_path / "s")
     wrong: Counter[str] = Counter()
     for seed in range(STUDIES):
-        for one in outcomes(study, simulate_answers(study, 36, Effect(mix=CAREFUL), seed=seed).counted):
-            name, found = one.facts.name, compare(one.by_arm)
+        for outcome in outcomes(study, simulate_answers(study, 36, Effect(mix=CAREFUL), seed=seed).counted):
+            name, found = outcome.facts.name, compare(outcome.by_arm)
             wrong[f"decision, {name}"] += found.decision.p < 0.05
             wrong[f"pairs, {name}"] += any(pair.p_holm < 0.05 for pair in found.contrasts)
             if name == "class-accuracy":
-                wrong["mixed"] += fit_mixed_model(one.trials, one.arms, within=False, binary=False).overall.p < 0.05
+                wrong["mixed"] += fit_mixed_model(outcome.trials, outcome.arms, within=False, binary=False).overall.p < 0.05
             if name == "trust":
-                moved = dict(one.by_arm) | {"lime": one.by_arm["lime"] + 0.5}
+                moved = dict(outcome.by_arm) | {"lime": outcome.by_arm["lime"] + 0.5}
                 pair = next(some for some in equivalences(moved, contrasts(moved), 0.5) if some.first == "lime")
                 wrong["equal at the margin"] += pair.p < 0.05
     # Bounds that a rate of 5 % leaves once in a thousand times, and one side only where Holm's correction is cautious.

@@ -68,25 +68,25 @@ def text(analysis: Analysis) -> str:
 
 
 def test_the_page_is_whole_and_asks_for_nothing_else(text: str) -> None:
-    found = Structure(text)
-    assert not list(found.named("script", "link", "img", "iframe"))
+    structure = Structure(text)
+    assert not list(structure.named("script", "link", "img", "iframe"))
     assert not re.findall(r'(?:src|href)="(?!#)', text)
     assert "@import" not in text
     assert "url(" not in text
-    ids = [one["id"] for _, one in found.tags if "id" in one]
+    ids = [one["id"] for _, one in structure.tags if "id" in one]
     assert len(ids) == len(set(ids))
-    for one in found.named("a"):
+    for one in structure.named("a"):
         assert str(one["href"]).removeprefix("#") in ids, one
-    headings = [int(tag[1]) for tag, _ in found.tags if tag in ("h1", "h2", "h3")]
+    headings = [int(tag[1]) for tag, _ in structure.tags if tag in ("h1", "h2", "h3")]
     assert headings[0] == 1
     assert headings.count(1) == 1
 
 
 def test_every_picture_has_words_and_every_table_has_heads(text: str) -> None:
-    found = Structure(text)
-    pictures = list(found.named("svg"))
+    structure = Structure(text)
+    pictures = list(structure.named("svg"))
     assert len(pictures) > 40
-    assert all(one.get("aria-label") or one.get("aria-hidden") == "true" for one in pictures)
+    assert all(picture.get("aria-label") or picture.get("aria-hidden") == "true" for picture in pictures)
     assert text.count("<table") == text.count("<thead") == text.count("<tbody")
     assert text.count('class="scroll" tabindex="0"') + text.count('class="scroll"><table>') == text.count("<table")
 
@@ -94,7 +94,7 @@ def test_every_picture_has_words_and_every_table_has_heads(text: str) -> None:
 def test_simulated_is_written_everywhere_and_only_where_it_is_true(analysis: Analysis, text: str) -> None:
     figures = re.findall(r"<figcaption>(.*?)</figcaption>", text, re.DOTALL)
     assert len(figures) > 10
-    assert all(SIMULATED in one for one in figures)
+    assert all(SIMULATED in figure for figure in figures)
     assert text.index(SIMULATED) < text.index('id="found"')
     assert "<title>Simulated: " in text
     real = page(replace(analysis, setup=replace(analysis.setup, simulated=False)))
@@ -107,22 +107,22 @@ def test_every_arm_and_every_outcome_is_named(analysis: Analysis, text: str) -> 
     for section in ("outcomes", "tests", "mixed", "equality", "calibration", "quality"):
         part = text[text.index(f'id="{section}"') :]
         assert all(arm in part[:60_000] for arm in ("grad-cam", "lime", "no explanation")), section
-    for one in analysis.outcomes:
-        assert text.count(one.facts.title) > 4
+    for outcome in analysis.outcomes:
+        assert text.count(outcome.facts.title) > 4
 
 
 def test_every_participant_is_a_dot(analysis: Analysis, text: str) -> None:
     swarms = re.findall(r'<svg class="swarm".*?</svg>', text, re.DOTALL)
-    assert sum(one.count('class="faint methodology"') for one in swarms) == sum(
-        some.n for one in analysis.outcomes for some in one.distributions
+    assert sum(swarm.count('class="faint methodology"') for swarm in swarms) == sum(
+        some.n for outcome in analysis.outcomes for some in outcome.distributions
     )
 
 
 def test_what_was_found_stands_before_everything_else(analysis: Analysis, text: str) -> None:
     first = text[text.index('id="found"') : text.index("<nav")]
     assert first.count("<li>") == len(analysis.outcomes)
-    one = by_name(analysis)["class-accuracy"]
-    assert one.conclusion == "differ"
+    outcome = by_name(analysis)["class-accuracy"]
+    assert outcome.conclusion == "differ"
     assert "Best with grad-cam" in first
 
 
@@ -135,14 +135,14 @@ def test_names_bring_no_html_along(analysis: Analysis) -> None:
 
 def test_numbers_are_kept_for_programs(analysis: Analysis, tmp_path: Path) -> None:
     values = json.loads(write_analysis(analysis, tmp_path)[1].read_text())
-    one = by_name(analysis)["betting"]
+    outcome = by_name(analysis)["betting"]
     kept = next(some for some in values["readings"] if some["facts"]["name"] == "betting")
-    assert kept["comparison"]["decision"]["p"] == one.comparison.decision.p
-    assert [some["n"] for some in kept["distributions"]] == [some.n for some in one.distributions]
+    assert kept["comparison"]["decision"]["p"] == outcome.comparison.decision.p
+    assert [some["n"] for some in kept["distributions"]] == [some.n for some in outcome.distributions]
     assert values["simulated"] is True
     assert values["schema"] == 1
     assert values["protocol"] == analysis.setup.protocol
-    assert kept["mixed"]["variances"] == one.mixed.variances  # type: ignore[union-attr]
+    assert kept["mixed"]["variances"] == outcome.mixed.variances  # type: ignore[union-attr]
 
 
 def test_whether_metrics_predict_people_is_told_where_a_run_is_given(tmp_path: Path, text: str) -> None:

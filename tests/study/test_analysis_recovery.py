@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.study.analysed import CAREFUL, by_name, study_between, study_crossed, study_within
+from tests.study.analysed import CAREFUL, by_name
 
 from snellen.study.analysis import Analysis, analyse
 from snellen.study.analysis.comparisons import contrasts
@@ -16,21 +16,6 @@ from snellen.study.analysis.sentences import findings, headline
 from snellen.study.folder import Study
 from snellen.study.simulation.behaviour import simulate_answers
 from snellen.study.simulation.effect import Effect
-
-
-@pytest.fixture(scope="module")
-def between(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return study_between(tmp_path_factory.mktemp("study") / "between")
-
-
-@pytest.fixture(scope="module")
-def within(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return study_within(tmp_path_factory.mktemp("study") / "within")
-
-
-@pytest.fixture(scope="module")
-def crossed(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return study_crossed(tmp_path_factory.mktemp("study") / "crossed")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +48,7 @@ def test_effects_that_were_put_in_are_found_with_their_order_and_size(recovered:
 def test_trust_that_is_equal_is_shown_to_be_equal_when_there_are_enough_people(recovered: Analysis) -> None:
     trust = by_name(recovered)["trust"]
     assert trust.conclusion == "no difference found"
-    assert [one.conclusion for one in trust.equivalences] == ["equal"] * 3
+    assert [equivalence.conclusion for equivalence in trust.equivalences] == ["equal"] * 3
     assert "All 3 pairs of arms were shown to be equal within 0.5 points." in dict(findings(recovered))["Trust"]
 
 
@@ -71,7 +56,7 @@ def test_with_few_people_nothing_is_found_and_nothing_is_called_equal(between: S
     analysis = analyse(between, simulate_answers(between, 24, Effect(mix=CAREFUL), seed=1))
     trust = by_name(analysis)["trust"]
     assert trust.conclusion == "no difference found"
-    assert "neither" in {one.conclusion for one in trust.equivalences}
+    assert "neither" in {equivalence.conclusion for equivalence in trust.equivalences}
     assert (
         "may be there" in dict(findings(analysis))["Trust"] or "no evidence of absence" in dict(findings(analysis))["Trust"]
     )
@@ -80,16 +65,18 @@ def test_with_few_people_nothing_is_found_and_nothing_is_called_equal(between: S
 
 def test_in_a_null_study_nothing_is_found(between: Study) -> None:
     analysis = analyse(between, simulate_answers(between, 60, Effect(mix=CAREFUL), seed=11))
-    assert {one.conclusion for one in analysis.outcomes} == {"no difference found"}
+    assert {outcome.conclusion for outcome in analysis.outcomes} == {"no difference found"}
     assert "No difference between arms was found on 6 outcomes." in headline(analysis)
-    assert not [pair for one in analysis.outcomes for pair in one.comparison.contrasts if one.different(pair, 0.05)]
+    assert not [
+        pair for outcome in analysis.outcomes for pair in outcome.comparison.contrasts if outcome.different(pair, 0.05)
+    ]
 
 
 @pytest.mark.slow
 def test_trust_that_differs_is_called_different_and_not_equal(between: Study) -> None:
     effect = Effect.of("trust:grad-cam=1.5", between.protocol, CAREFUL)
     trust = by_name(analyse(between, simulate_answers(between, 150, effect, seed=3)))["trust"]
-    verdicts = {(one.first, one.second): one.conclusion for one in trust.equivalences}
+    verdicts = {(equivalence.first, equivalence.second): equivalence.conclusion for equivalence in trust.equivalences}
     assert verdicts["grad-cam", "none"] == verdicts["grad-cam", "lime"] == "different"
     assert verdicts["lime", "none"] == "equal"
 
@@ -116,7 +103,7 @@ def test_presentation_is_tested_where_it_is_a_factor(crossed: Study) -> None:
     worse = collected.answers["score"].where(~on_map | (rng.random(len(on_map)) < 0.5), 0.0)
     changed = replace(collected, answers=collected.answers.assign(score=worse))
     found = by_name(analyse(crossed, changed))["error-detection"].comparison
-    tests = {one.name: one for one in found.factors}
+    tests = {factor.name: factor for factor in found.factors}
     assert set(tests) == {"Arm", "Presentation", "Arm × presentation"}
     assert tests["Presentation"].p < 0.001
     assert tests["Arm"].p > 0.001
@@ -137,10 +124,10 @@ def test_effects_are_covered_by_their_intervals_as_often_as_promised(between: St
     effect = Effect.of("grad-cam=0.8", between.protocol, CAREFUL)
     hits = []
     for seed in range(60):
-        for one in outcomes(between, simulate_answers(between, 90, effect, seed=seed).counted):
-            if one.facts.name in ("error-detection", "class-accuracy", "betting"):
-                sign = 1 if one.facts.better == "high" else -1
-                pair = next(some for some in contrasts(one.by_arm) if (some.first, some.second) == ("grad-cam", "none"))
+        for outcome in outcomes(between, simulate_answers(between, 90, effect, seed=seed).counted):
+            if outcome.facts.name in ("error-detection", "class-accuracy", "betting"):
+                sign = 1 if outcome.facts.better == "high" else -1
+                pair = next(some for some in contrasts(outcome.by_arm) if (some.first, some.second) == ("grad-cam", "none"))
                 low, high = sorted((sign * pair.g_low, sign * pair.g_high))
                 hits.append(low < 0.8 < high)
     assert 0.88 < np.mean(hits) < 0.99

@@ -30,7 +30,7 @@ def counts(visitor: Visitor) -> dict[str, int]:
     table = visitor.page.get_by_role("table").first
     names = [one.inner_text() for one in table.get_by_role("columnheader").all()][2:]
     cells = table.get_by_role("row", name=visitor.t("desk.total")).get_by_role("cell").all()
-    return dict(zip(names, (int(one.inner_text()) for one in cells), strict=True))
+    return dict(zip(names, (int(cell.inner_text()) for cell in cells), strict=True))
 
 
 def test_only_the_password_opens_the_desk(chromium: Chromium, small: Server) -> None:
@@ -54,7 +54,7 @@ def test_only_the_password_opens_the_desk(chromium: Chromium, small: Server) -> 
         expect(visitor.main).to_have_attribute("data-kind", "door")
         enter(visitor)
         cookies = visitor.context.cookies()
-        assert all(one["httpOnly"] and one["sameSite"] == "Strict" for one in cookies)
+        assert all(cookie["httpOnly"] and cookie["sameSite"] == "Strict" for cookie in cookies)
         visitor.page.get_by_role("button", name=visitor.t("desk.logout")).click()
         expect(visitor.main).to_have_attribute("data-kind", "door")
         visitor.page.goto("/admin")
@@ -129,7 +129,7 @@ def test_answers_are_exported_and_a_participant_is_erased(chromium: Chromium, sm
         experimenter.page.get_by_role("button", name=experimenter.t("desk.erase_confirm", participant=name)).click()
         expect(experimenter.page.get_by_role("status")).to_have_text(experimenter.t("desk.erased", participant=name))
         assert small.store.find(visitor.token) is None
-        assert name not in {one.participant for one in small.store.participations(simulated=False)}
+        assert name not in {participation.participant for participation in small.store.participations(simulated=False)}
         assert not exported(experimenter, name)
         visitor.page.goto("/end")
         expect(visitor.main).to_have_attribute("data-kind", "consent")
@@ -145,7 +145,7 @@ def exported(experimenter: Visitor, participant: str) -> list[int]:
         assert zipped.testzip() is None
         assert {"answers.csv", "answers.parquet", "participants.csv", "ratings.csv", "codebook.md"} <= set(zipped.namelist())
         rows = list(csv.DictReader(io.StringIO(zipped.read("answers.csv").decode())))
-    own = [one for one in rows if one["participant"] == participant]
+    own = [row for row in rows if row["participant"] == participant]
     return [int(one["value"]) for one in sorted(own, key=lambda one: int(one["position"]))]
 
 
@@ -160,4 +160,8 @@ def test_the_desk_is_in_order(chromium: Chromium, small: Server, language: str) 
         assert experimenter.page.locator("html").get_attribute("lang") == language
         looked_at(experimenter, "r002-desk")
         names = {*TASKS, *small.study.protocol.languages}
-        assert not [one for one in strangers(experimenter, language) if one not in names and small.link not in one]
+        assert not [
+            stranger
+            for stranger in strangers(experimenter, language)
+            if stranger not in names and small.link not in stranger
+        ]

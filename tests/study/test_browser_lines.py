@@ -47,7 +47,7 @@ def test_pictures_of_the_next_page_are_there_when_it_opens(chromium: Chromium, c
             visitor.go()
             visitor.page.wait_for_load_state("domcontentloaded")
             pictures = visitor.page.evaluate(_FETCHED)
-            own = [one for one in pictures if "/picture/" in one["name"]]
+            own = [picture for picture in pictures if "/picture/" in picture["name"]]
             assert own
             assert all(one["complete"] for one in own), "a picture had to be waited for"
             assert all(one["bytes"] == 0 for one in own), "a picture was fetched again"

@@ -22,7 +22,7 @@ def refused(visitor: Visitor, shown: Page) -> None:
     expect(visitor.page).to_have_title(re.compile(f"^{visitor.t('refused.title')}"))
     assert visitor.place == shown.id
     # A page that is refused is no error of the application.
-    visitor.complaints[:] = [one for one in visitor.complaints if "422" not in one]
+    visitor.complaints[:] = [complaint for complaint in visitor.complaints if "422" not in complaint]
     role, said = announced(visitor.page)
     sentence = visitor.t("refused.line" if shown.kind == "scale" else "refused.missing")
     assert role in ("radio", "spinbutton")
@@ -75,7 +75,7 @@ def harmless(visitor: Visitor) -> None:
     assert not leaks(visitor.server.study, "\n".join(visitor.asked))
     cookies = visitor.context.cookies()
     assert cookies
-    assert all(one["httpOnly"] and one["sameSite"] in ("Lax", "Strict") for one in cookies)
+    assert all(cookie["httpOnly"] and cookie["sameSite"] in ("Lax", "Strict") for cookie in cookies)
     assert visitor.page.evaluate("document.cookie") == ""
     assert not visitor.complaints
 

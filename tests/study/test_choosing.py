@@ -19,7 +19,7 @@ ONE_IMAGE = ("error-detection", "betting", "confidence", "sharpness")
 def _protocol(*tasks: str, seed: int = 0, **changes: Any) -> Protocol:
     """Tasks as the command line names them: NAME:ITEMS:PRACTICE."""
     plans = [dict(zip(("task", "items", "practice"), (name, int(items), int(practice)), strict=True))
-             for name, items, practice in (one.split(":") for one in tasks)]  # fmt: skip
+             for name, items, practice in (task.split(":") for task in tasks)]  # fmt: skip
     return Protocol.of({"title": "T", "arms": ["a", "b"], "tasks": plans, "seed": seed} | changes, "test")
 
 
@@ -33,7 +33,7 @@ def _images(classes: int, each: int, wrong: int) -> list[Candidate]:
 
 
 def _all(choice: ItemChoice) -> list[str]:
-    return [image.sample for one in choice.items for image in (*one.images, *one.further)]
+    return [image.sample for item in choice.items for image in (*item.images, *item.further)]
 
 
 pools = st.lists(
@@ -61,10 +61,10 @@ def test_tasks_about_one_image_are_as_balanced_as_the_images_allow(
         with pytest.raises(SnellenError, match=task):
             choose(pool, protocol)
         return
-    found = choose(pool, protocol)
-    assert choose(pool, protocol) == found
-    assert len(set(_all(found))) == len(_all(found)) == items + practice
-    counted = [one.images[0] for one in found.items if not one.practice]
+    choice = choose(pool, protocol)
+    assert choose(pool, protocol) == choice
+    assert len(set(_all(choice))) == len(_all(choice)) == items + practice
+    counted = [item.images[0] for item in choice.items if not item.practice]
     assert len(counted) == items
     assert all(one in fit for one in counted)
     if errors:
@@ -85,9 +85,9 @@ def test_classes_are_asked_about_with_typical_images_and_estimated_once(
     classes: int, each: int, wrong: int, seed: int
 ) -> None:
     pool = _images(classes, each, min(wrong, each))
-    found = choose(pool, _protocol(f"class-accuracy:{classes - 1}:1", seed=seed))
-    assert len({one.images[0].label for one in found.items}) == classes
-    for one in found.items:
+    choice = choose(pool, _protocol(f"class-accuracy:{classes - 1}:1", seed=seed))
+    assert len({item.images[0].label for item in choice.items}) == classes
+    for one in choice.items:
         assert len({image.label for image in one.images}) == 1
         assert len({image.sample for image in one.images}) == SHOWN
         assert sum(not image.right for image in one.images) == round(SHOWN * min(wrong, each) / each)
@@ -102,11 +102,11 @@ def test_six_further_images_are_others_and_mixed_where_that_is_possible(
         Candidate(f"{place}", 0, int(place < wrong), 0.9) for place in range(each)
     ]  # fmt: skip
     items = classes * (each // (SHOWN + FURTHER))
-    found = choose(pool, _protocol(f"forward-selection:{items}:0", seed=seed))
-    assert len(set(_all(found))) == len(_all(found)) == items * (SHOWN + FURTHER)
-    asked = Counter(one.images[0].label for one in found.items)
+    choice = choose(pool, _protocol(f"forward-selection:{items}:0", seed=seed))
+    assert len(set(_all(choice))) == len(_all(choice)) == items * (SHOWN + FURTHER)
+    asked = Counter(item.images[0].label for item in choice.items)
     assert max(asked.values()) - min(asked.values()) == 0
-    for one in found.items:
+    for one in choice.items:
         assert {image.label for image in (*one.images, *one.further)} == {one.images[0].label}
     if 3 <= wrong <= each - 7:
         first = choose(pool, _protocol("forward-selection:1:0", seed=seed)).items[0]
@@ -114,8 +114,8 @@ def test_six_further_images_are_others_and_mixed_where_that_is_possible(
 
 
 def test_how_many_of_the_six_are_wrong_differs() -> None:
-    found = choose(_images(2, 90, 45), _protocol("forward-selection:12:0"))
-    assert {sum(not image.right for image in one.further) for one in found.items} == {2, 3, 4}
+    choice = choose(_images(2, 90, 45), _protocol("forward-selection:12:0"))
+    assert {sum(not image.right for image in item.further) for item in choice.items} == {2, 3, 4}
 
 
 def test_another_seed_chooses_other_images() -> None:
@@ -125,16 +125,16 @@ def test_another_seed_chooses_other_images() -> None:
 
 
 def test_classes_and_bands_are_even_where_the_run_has_plenty() -> None:
-    found = choose(_images(4, 30, 15), _protocol("error-detection:12:2", "confidence:12:0"))
-    for row in found.table():
+    choice = choose(_images(4, 30, 15), _protocol("error-detection:12:2", "confidence:12:0"))
+    for row in choice.table():
         if not row["practice"]:
             assert row["classes"] == 4
             assert row["low"] == row["middle"] == row["high"] == 4
-    rows = {(row["task"], row["practice"]): row for row in found.table()}
+    rows = {(row["task"], row["practice"]): row for row in choice.table()}
     assert (rows["error-detection", False]["right"], rows["error-detection", False]["wrong"]) == (6, 6)
     assert (rows["error-detection", True]["right"], rows["error-detection", True]["wrong"]) == (1, 1)
     assert (rows["confidence", False]["right"], rows["confidence", False]["wrong"]) == (12, 0)
-    assert [(row["task"], row["practice"]) for row in found.table()] == [
+    assert [(row["task"], row["practice"]) for row in choice.table()] == [
         ("error-detection", True), ("error-detection", False), ("confidence", False)
     ]  # fmt: skip
 
@@ -190,20 +190,20 @@ def test_maps_of_another_class_are_not_shown_but_count_for_the_accuracy() -> Non
     target = [Candidate(one.sample, one.label, one.prediction, one.probability, explained=bool(one.right)) for one in pool]
     with pytest.raises(SnellenError, match="right on all 10"):
         choose(target, _protocol("error-detection:2:0"))
-    found = choose(target, _protocol("sharpness:2:0"))
-    assert found.notes[0] == "10 images left out, of which the run's maps explain another class than the model said"
+    choice = choose(target, _protocol("sharpness:2:0"))
+    assert choice.notes[0] == "10 images left out, of which the run's maps explain another class than the model said"
     assert accuracy(target) == {0: 0.5, 1: 0.5}
 
 
 def test_fewer_wrong_answers_than_half_are_told() -> None:
-    found = choose([*_images(2, 10, 0), Candidate("x", 0, 1, 0.4)], _protocol("error-detection:6:0"))
-    assert found.notes == (
+    choice = choose([*_images(2, 10, 0), Candidate("x", 0, 1, 0.4)], _protocol("error-detection:6:0"))
+    assert choice.notes == (
         "error-detection: the model is wrong in 1 of 6 items, because it is wrong on 1 and right on 20 images of the run",
     )
 
 
 def test_images_without_label_serve_for_sharpness_alone() -> None:
     pool = [Candidate(f"u{place}", None, 0, 0.5) for place in range(4)]
-    found = choose(pool, _protocol("sharpness:3:1"))
-    assert len(found.items) == 4
-    assert found.notes == ("4 images without a label can be shown for sharpness only",)
+    choice = choose(pool, _protocol("sharpness:3:1"))
+    assert len(choice.items) == 4
+    assert choice.notes == ("4 images without a label can be shown for sharpness only",)

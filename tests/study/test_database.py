@@ -170,13 +170,13 @@ def test_answers_that_wait_for_each_other_are_written_together_and_a_refused_one
         event.listen(store.database.engine, "commit", lambda _: commits.append(1))
         with ThreadPoolExecutor(6) as threads:
             with store.database._turn:
-                waiting = [threads.submit(store.reply, one, "p000", {"value": 2}, 1.0, last=False) for one in people]
+                waiting = [threads.submit(store.reply, person, "p000", {"value": 2}, 1.0, last=False) for person in people]
                 while len(store.database._waiting) < len(people):
                     time.sleep(0.001)
             kept = [one.result() for one in waiting]
         assert kept == [False, True, True, True, True, True]
         assert len(commits) == 1
-        found = [one.replies["p000"].content for one in store.participations(simulated=False)]
+        found = [participation.replies["p000"].content for participation in store.participations(simulated=False)]
         assert found == [{"value": 1}] + [{"value": 2}] * 5
 
 
@@ -190,11 +190,11 @@ def test_where_the_disk_refuses_nobody_is_told_that_an_answer_was_kept(study: St
         event.listen(store.database.engine, "commit", full)
         with ThreadPoolExecutor(3) as threads:
             with store.database._turn:
-                waiting = [threads.submit(store.reply, one, "p000", {}, 1.0, last=False) for one in people]
+                waiting = [threads.submit(store.reply, person, "p000", {}, 1.0, last=False) for person in people]
                 while len(store.database._waiting) < len(people):
                     time.sleep(0.001)
             problems = [one.exception() for one in waiting]
-        assert [str(one) for one in problems] == ["no space left"] * 3
+        assert [str(problem) for problem in problems] == ["no space left"] * 3
         event.remove(store.database.engine, "commit", full)
         assert store.reply_count(simulated=False) == 0
         assert store.reply(people[0], "p000", {}, 1.0, last=False)

@@ -39,7 +39,7 @@ def study(tmp_path: Path) -> Study:
 
 def _traces(folder: Path) -> list[str]:
     """The files of a folder that hold the recruiting id."""
-    return [one.name for one in sorted(folder.rglob("*")) if one.is_file() and ID.encode() in one.read_bytes()]
+    return [path.name for path in sorted(folder.rglob("*")) if path.is_file() and ID.encode() in path.read_bytes()]
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def test_an_erasure_that_somebody_reads_past_is_told_and_completed_later(study: 
         assert store.scrub()
         assert not store.lingering
         assert _traces(study.folder) == []
-        assert [one.participant for one in store.participations(simulated=False)] == [other.participant]
+        assert [participation.participant for participation in store.participations(simulated=False)] == [other.participant]
 
 
 @pytest.mark.slow
@@ -76,10 +76,10 @@ def test_what_an_erasure_left_is_removed_when_the_store_is_closed_or_opened(stud
         store.erase(person.participant)
         store.close()
         assert _traces(study.folder)
-        told = CliRunner().invoke(app, ["status", str(study.folder)])
-        assert "still hold a copy of an erased participant" in " ".join(told.stdout.split())
-    told = CliRunner().invoke(app, ["status", str(study.folder)])
-    assert "still hold" not in told.stdout
+        result = CliRunner().invoke(app, ["status", str(study.folder)])
+        assert "still hold a copy of an erased participant" in " ".join(result.stdout.split())
+    result = CliRunner().invoke(app, ["status", str(study.folder)])
+    assert "still hold" not in result.stdout
     assert _traces(study.folder) == []
 
 
@@ -89,11 +89,11 @@ def test_the_command_says_what_is_left(study: Study, monkeypatch: pytest.MonkeyP
         name = admit(store, "a", PID=ID).participant
     monkeypatch.setattr(AnswerStore, "open", lambda *given, found=AnswerStore.open: replace(found(*given), patience=0.0))
     with _reader(study):
-        told = CliRunner().invoke(app, ["erase", str(study.folder), name])
-    assert isinstance(told.exception, SnellenError)
-    assert f"'{name}' is erased from the tables, but the database's files still hold a copy" in str(told.exception)
-    told = CliRunner().invoke(app, ["erase", str(study.folder), name])
-    assert f"is called '{name}'" in str(told.exception)
+        result = CliRunner().invoke(app, ["erase", str(study.folder), name])
+    assert isinstance(result.exception, SnellenError)
+    assert f"'{name}' is erased from the tables, but the database's files still hold a copy" in str(result.exception)
+    result = CliRunner().invoke(app, ["erase", str(study.folder), name])
+    assert f"is called '{name}'" in str(result.exception)
     assert _traces(study.folder) == []
 
 
@@ -106,10 +106,10 @@ def test_the_desk_says_what_is_left_and_tries_again(tmp_path: Path) -> None:
         with _reader(study):
             response = experimenter.client.post("/admin/erase", data=asked.fields)
             assert response.status_code == 200
-            told = Read(response.text)
-            assert f"{name} has been erased" in told.words
-            assert "the files of the database still hold a copy" in told.words
-        part = told.text.split('action="/admin/scrub"')[1]
+            read_page = Read(response.text)
+            assert f"{name} has been erased" in read_page.words
+            assert "the files of the database still hold a copy" in read_page.words
+        part = read_page.text.split('action="/admin/scrub"')[1]
         mark = part.split('name="csrf" value="')[1].split('"')[0]
         assert experimenter.client.post("/admin/scrub", data={"csrf": "x"}).status_code == 403
         assert "still hold" not in experimenter.client.post("/admin/scrub", data={"csrf": mark}).text
@@ -186,7 +186,7 @@ def test_a_server_that_is_told_to_end_leaves_no_trace_of_who_was_erased(study: S
         server.kill()
     assert (rest, server.returncode) == ("stopped; every answer is kept\n", 0)
     assert _traces(study.folder) == []
-    assert [one.name for one in study.folder.glob(f"{FILE}*")] == [FILE]
+    assert [path.name for path in study.folder.glob(f"{FILE}*")] == [FILE]
 
 
 def test_an_error_of_the_database_names_nobody(study: Study) -> None:

@@ -33,9 +33,9 @@ def one(tmp_path: Path) -> Iterator[Served]:
 def _careful(read: Read) -> Fields:
     """An answer that no rule excludes."""
     if read.kind == "attention":
-        found = re.search(r"number (\d) here", read.words)
-        assert found is not None
-        return {"value": found[1]}
+        match = re.search(r"number (\d) here", read.words)
+        assert match is not None
+        return {"value": match[1]}
     if read.kind == "scale":
         return {f"s{place}": str(1 + place % 5) for place in range(1, 9)}
     return filled(read) | {"ms": "5000"}
@@ -44,9 +44,9 @@ def _careful(read: Read) -> Fields:
 def _form(desk: Read, action: str, **more: str) -> Fields:
     """The form of the desk that is sent to an address."""
     part = desk.text.split(f'action="{action}"')[1].split("</form>")[0]
-    found = re.search(r'name="csrf" value="([\w-]+)"', part)
-    assert found is not None
-    return {"csrf": found[1], **more}
+    match = re.search(r'name="csrf" value="([\w-]+)"', part)
+    assert match is not None
+    return {"csrf": match[1], **more}
 
 
 # Coming in -----------------------------------------------------------------------------------------------------------------
@@ -138,9 +138,9 @@ def test_a_login_ends_with_its_password_and_with_time(one: Served) -> None:
 
 
 def _row(read: Read, name: str) -> list[str]:
-    found = re.search(rf"<tr[^>]*><th[^>]*>(?:<code>)?{name}.*?</tr>", read.text, re.DOTALL)
-    assert found is not None, name
-    return [re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", found[0], re.DOTALL)]
+    match = re.search(rf"<tr[^>]*><th[^>]*>(?:<code>)?{name}.*?</tr>", read.text, re.DOTALL)
+    assert match is not None, name
+    return [re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", match[0], re.DOTALL)]
 
 
 def test_the_desk_counts_who_is_where_and_shows_simulated_people_apart(one: Served) -> None:
@@ -203,13 +203,13 @@ def test_what_looks_odd_is_flagged_and_who_is_silent_has_dropped_out(one: Served
     ]
     ids = {"careful": "1", "careless": "2", "hasty": "2", "silent": "3", "here": "4"}
     recruited = {name: {"PID": value, "STUDY_ID": "same"} for name, value in ids.items()}
-    found = overview(study, participations, recruited, simulated=False, erased=2, pages=study.pages, now=now)
-    count = found.groups[0]
+    counts = overview(study, participations, recruited, simulated=False, erased=2, pages=study.pages, now=now)
+    count = counts.groups[0]
     assert (count.begun, count.finished, count.active, count.dropped, count.excluded) == (5, 3, 1, 1, 2)
-    assert found.total.begun == 5
-    assert found.erased == 2
-    assert found.dropout_pages == (DropoutPage("trial", "error-detection", 1, 1.0),)
-    assert set(map(_told, found.flags)) == {
+    assert counts.total.begun == 5
+    assert counts.erased == 2
+    assert counts.dropout_pages == (DropoutPage("trial", "error-detection", 1, 1.0),)
+    assert set(map(_told, counts.flags)) == {
         ("careless", "attention", "1 of 1"),
         ("hasty", "fast", "0.5"),
         ("careless", "twice", "hasty"),
@@ -217,7 +217,7 @@ def test_what_looks_odd_is_flagged_and_who_is_silent_has_dropped_out(one: Served
         ("hasty", "straight", "satisfaction"),
         ("hasty", "straight", "trust"),
     }
-    pace = found.answer_times[0]
+    pace = counts.answer_times[0]
     assert (pace.task, pace.answers, pace.low, pace.median, pace.high) == ("error-detection", 11, 2.25, 4.0, 4.0)
 
 
@@ -271,14 +271,14 @@ def test_a_participant_is_erased_after_a_question_and_is_a_stranger_then(one: Se
     person.arrive()
     name = one.store.participations(simulated=False)[0].participant
     visitor = one.experimenter()
-    asked = visitor.get(f"/admin/erase?participant={name}")
-    assert asked.kind == "erase"
+    response = visitor.get(f"/admin/erase?participant={name}")
+    assert response.kind == "erase"
     assert len(one.store.participations(simulated=False)) == 1
-    told = Read(visitor.client.post("/admin/erase", data=asked.fields).text)
-    assert f"{name} has been erased" in told.words
+    read_page = Read(visitor.client.post("/admin/erase", data=response.fields).text)
+    assert f"{name} has been erased" in read_page.words
     assert one.store.participations(simulated=False) == []
     assert person.client.get("/page", follow_redirects=False).headers["location"] == "/"
-    again = Read(visitor.client.post("/admin/erase", data=asked.fields).text)
+    again = Read(visitor.client.post("/admin/erase", data=response.fields).text)
     assert f"There is no participant “{name}”" in again.words
     assert "There is no participant “&lt;b&gt;”" in visitor.client.get("/admin/erase?participant=<b>&lang=en").text
     assert visitor.client.post("/admin/erase", content=b"participant=x", headers={"content-type": FORM}).status_code == 403

@@ -55,7 +55,7 @@ def take_part(
 
 def _answer(page: Page, draw: np.random.Generator) -> dict[str, Any]:
     if page.kind == "scale":
-        return {"answers": [int(one) for one in draw.integers(1, 6, 8)]}
+        return {"answers": [int(rating) for rating in draw.integers(1, 6, 8)]}
     if page.kind == "attention":
         return {"value": page.requested}
     if page.task == "forward-selection":
@@ -154,7 +154,7 @@ def test_a_simulated_export_says_so_everywhere_and_a_real_one_holds_nobody_of_it
         assert {one.name.startswith("simulated-") for one in written} == {simulated}
         for path in written:
             found = content(path)
-            assert not [one for one in others if one in found]
+            assert not [other for other in others if other in found]
             assert (SIMULATED in found) == (simulated and path.suffix != ".csv")
         for name in TABLES:
             for table in read(tmp_path, f"{'simulated-' if simulated else ''}{name}"):
@@ -229,7 +229,7 @@ def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(study: Study, store:
 
 
 def command(*words: object) -> str:
-    done = CliRunner().invoke(app, [str(one) for one in words], catch_exceptions=False)
+    done = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 

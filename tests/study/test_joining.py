@@ -37,10 +37,10 @@ def collected(study_and_run):
 
 def test_an_item_gives_its_score_to_each_of_its_images(study_and_run, collected):
     study, _ = study_and_run
-    found = image_scores(study, collected)
+    scores = image_scores(study, collected)
     counted = collected.counted.answers
     for task, images in (("error-detection", 1), ("class-accuracy", 3)):
-        rows = found[found["metric"] == f"people:{task}"]
+        rows = scores[scores["metric"] == f"people:{task}"]
         items = [one for one in study.items if one.task == task and not one.practice]
         assert len(rows) == len(items) * images * (len(ARMS) + 1)
         item = items[0]
@@ -55,11 +55,11 @@ def test_an_item_gives_its_score_to_each_of_its_images(study_and_run, collected)
 
 def test_an_image_of_several_items_gets_the_answers_of_all(study_and_run, collected):
     study, _ = study_and_run
-    first, second = [one for one in study.items if one.task == "class-accuracy" and not one.practice][:2]
-    again = tuple(replace(one, samples=(first.samples[0],)) if one is second else one for one in study.items)
+    first, second = [item for item in study.items if item.task == "class-accuracy" and not item.practice][:2]
+    again = tuple(replace(item, samples=(first.samples[0],)) if item is second else item for item in study.items)
     shared = replace(study, items=again)
-    found = image_scores(shared, collected)
-    row = found[(found["sample"] == first.samples[0]) & (found["method"] == "lime")].iloc[0]
+    scores = image_scores(shared, collected)
+    row = scores[(scores["sample"] == first.samples[0]) & (scores["method"] == "lime")].iloc[0]
     counted = collected.counted.answers
     both = counted[counted["item"].isin([first.id, second.id]) & (counted["arm"] == "lime")]
     assert (row["value"], row["n"]) == (pytest.approx(both["score"].mean()), len(both))
@@ -67,9 +67,9 @@ def test_an_image_of_several_items_gets_the_answers_of_all(study_and_run, collec
 
 def test_two_presentations_are_told_apart(tmp_path):
     study, _ = linked(tmp_path / "s", presentation=["overlay", "map"], tasks=[{"task": "betting", "items": 3}])
-    found = image_scores(study, answers(study, 28, Effect()))
-    assert set(found["metric"]) == {"people:betting/overlay", "people:betting/map", "people:betting"}
-    assert set(found[found["metric"] == "people:betting"]["method"]) == {"none"}
+    scores = image_scores(study, answers(study, 28, Effect()))
+    assert set(scores["metric"]) == {"people:betting/overlay", "people:betting/map", "people:betting"}
+    assert set(scores[scores["metric"] == "people:betting"]["method"]) == {"none"}
 
 
 def test_what_the_study_says_is_marked_by_who_answered(study_and_run, collected):
@@ -78,10 +78,10 @@ def test_what_the_study_says_is_marked_by_who_answered(study_and_run, collected)
     assert (found.source, found.people, found.left_out) == ("human", 24, 0)
     assert found.begun <= found.ended
     assert len(found.ended) == len("2026-01-01")
-    assert [one.kind for one in found.outcomes] == ["ability", "ability", "scale", "scale"]
+    assert [outcome.kind for outcome in found.outcomes] == ["ability", "ability", "scale", "scale"]
     rehearsed = people_of(study, answers(study, 24, Effect()), run)
     assert rehearsed.source == "simulated"
-    assert {one.source for one in rehearsed.scores} == {"simulated"}
+    assert {score.source for score in rehearsed.scores} == {"simulated"}
     assert set(rehearsed.images["source"]) == {"simulated"}
 
 
@@ -100,7 +100,7 @@ def test_only_a_run_of_the_same_model_and_images_fits(study_and_run):
         refuse_other_run(of(fingerprint="0" * 32), run)
     with pytest.raises(SnellenError, match="a run of other images"):
         refuse_other_run(of(digest="0" * 32), run)
-    strange = replace(run, methods=[one for one in run.methods if one.control])
+    strange = replace(run, methods=[method for method in run.methods if method.control])
     with pytest.raises(SnellenError, match="none of the methods"):
         refuse_other_run(of(), strange)
 
@@ -117,14 +117,14 @@ def test_a_run_a_study_answers_and_the_command_that_joins_them(tmp_path: Path):
     with closing(AnswerStore.open(study)) as store:
         for at in range(24):
             answer(study, store, at)
-    said = CliRunner().invoke(app, ["study", "join", str(study.folder), "--run", str(run.folder)])
-    assert said.exit_code == 0, said.output
+    result = CliRunner().invoke(app, ["study", "join", str(study.folder), "--run", str(run.folder)])
+    assert result.exit_code == 0, result.output
     (found,) = run.people()
     assert (found.title, found.source, found.people) == (study.protocol.title, "human", 24)
-    assert {one.sample for one in found.images.itertuples()} <= set(run.samples()["sample"])
-    assert {one.metric for one in found.links} == {"complexity", "sparseness"}
-    assert "Error detection" in said.output
-    assert "Do metrics predict people?" in said.output
+    assert {row.sample for row in found.images.itertuples()} <= set(run.samples()["sample"])
+    assert {link.metric for link in found.links} == {"complexity", "sparseness"}
+    assert "Error detection" in result.output
+    assert "Do metrics predict people?" in result.output
     nobody = CliRunner().invoke(app, ["study", "join", str(study.folder), "--run", str(run.folder), "--simulated"])
     assert "nobody has answered" in str(nobody.exception)
 

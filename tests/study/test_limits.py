@@ -57,9 +57,9 @@ def _running(study: Study, limits: Limits) -> Iterator[int]:
 
 
 def _connect(port: int, sent: bytes = b"") -> socket.socket:
-    found = socket.create_connection(("127.0.0.1", port), timeout=20)
-    found.sendall(sent)
-    return found
+    connection = socket.create_connection(("127.0.0.1", port), timeout=20)
+    connection.sendall(sent)
+    return connection
 
 
 def _status(connection: socket.socket) -> bytes:

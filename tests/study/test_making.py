@@ -65,7 +65,7 @@ def _picture(study: Study, name: str) -> np.ndarray:
 def photos(run: Run) -> dict[str, np.ndarray]:
     """The images as the model saw them; a run keeps those of its first dozen, which are compared here."""
     _, samples = reload_subject(run, None, None, Silent(), usage="")
-    found = {one.id: (255 * one.image).round().byte().permute(1, 2, 0).numpy() for one in samples}
+    found = {sample.id: (255 * sample.image).round().byte().permute(1, 2, 0).numpy() for sample in samples}
     kept = run.record.samples.pictures
     assert len(kept) == 12
     assert all((run.picture(one) == found[one]).all() for one in kept)
@@ -175,12 +175,12 @@ def test_the_same_seed_chooses_the_same_images_and_another_one_others(run: Run, 
     chosen = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         found = make(run.folder, tmp_path / name, values | {"seed": seed}, observer=Silent())
-        chosen.append([one.samples for one in found.items])
+        chosen.append([item.samples for item in found.items])
     assert chosen[0] == chosen[1] != chosen[2]
 
 
 def test_the_folder_has_everything_and_its_texts_hold(study: Study) -> None:
-    names = {str(one.relative_to(study.folder)) for one in study.folder.rglob("*") if one.parent.name != "pictures"}
+    names = {str(path.relative_to(study.folder)) for path in study.folder.rglob("*") if path.parent.name != "pictures"}
     assert names == {
         "pictures", "questionnaires", "questionnaires/satisfaction.yaml", "questionnaires/trust.yaml", "secret.json",
         "stimuli.json", "study.yaml", "texts", "texts/de.yaml", "texts/en.yaml",
@@ -192,7 +192,7 @@ def test_the_folder_has_everything_and_its_texts_hold(study: Study) -> None:
 
 
 def test_every_setting_has_a_comment_and_the_file_says_what_the_protocol_said(study: Study) -> None:
-    assert set(COMMENTS) == {one.name for one in fields(Protocol)}
+    assert set(COMMENTS) == {field.name for field in fields(Protocol)}
     text = protocol_text(study.protocol)
     assert Protocol.of(yaml.safe_load(text), "again") == study.protocol
     assert (study.folder / "study.yaml").read_text() == text
@@ -314,16 +314,16 @@ def test_the_command_makes_a_study_tells_the_password_once_and_checks_it(run: Ru
     given = ["study", "new", str(out), str(protocol), "--tasks", "sharpness:3:1,confidence:3:0", "--title", "From the line"]
     result = runner.invoke(app, given)
     assert result.exit_code == 0, result.output
-    found = Study.read(out)
-    assert (found.protocol.title, found.protocol.seed, found.protocol.languages) == ("From the line", 4, ("en",))
-    told = re.search(r"printed only now: (\S+)", result.output)
-    assert told is not None
-    assert found.admits(told[1])
-    for row in found.subject["chosen"]:
+    content = Study.read(out)
+    assert (content.protocol.title, content.protocol.seed, content.protocol.languages) == ("From the line", 4, ("en",))
+    match = re.search(r"printed only now: (\S+)", result.output)
+    assert match is not None
+    assert content.admits(match[1])
+    for row in content.subject["chosen"]:
         assert row["task"] in result.output
     checked = runner.invoke(app, ["study", "check", str(out)])
     assert checked.exit_code == 0, checked.output
-    assert told[1] not in checked.output
+    assert match[1] not in checked.output
     assert "From the line" in checked.output
     (out / "texts" / "en.yaml").write_text("consent: {heading: Hello}")
     broken = runner.invoke(app, ["study", "check", str(out)])

@@ -130,7 +130,7 @@ def test_a_page_sent_twice_is_answered_once_and_the_first_answer_counts(small: S
         assert "The first answer counts" in onward.words
     replies = small.store.participations(simulated=False)[0].replies
     assert replies[read.page].content == {"value": 1, "beside": 60, "chosen": []}
-    assert len(replies) == len([one for one in replies if one <= read.page])
+    assert len(replies) == len([reply for reply in replies if reply <= read.page])
 
 
 def test_two_tabs_show_the_same_page_and_the_slower_one_is_told(small: Served) -> None:
@@ -215,9 +215,9 @@ def test_whoever_withdraws_is_asked_first_and_is_then_done(small: Served) -> Non
     response = visitor.client.post("/withdraw", data=asked.fields)
     visit = small.store.participations(simulated=False)[0]
     assert visit.state == "withdrawn"
-    told = Read(response.text)
-    assert told.kind == "withdrawn"
-    assert visit.participant in told.words
+    read_page = Read(response.text)
+    assert read_page.kind == "withdrawn"
+    assert visit.participant in read_page.words
     assert visitor.get("/page").kind == "withdrawn"
 
 
@@ -232,7 +232,7 @@ def test_when_the_study_is_not_open_nobody_new_comes_in_but_who_is_inside_finish
     assert response.status_code == 403
     assert Read(response.text).kind == "closed"
     inside.take_part()
-    assert [one.state for one in small.store.participations(simulated=False)] == ["finished"]
+    assert [participation.state for participation in small.store.participations(simulated=False)] == ["finished"]
 
 
 def test_a_full_study_says_so(tmp_path: Path) -> None:

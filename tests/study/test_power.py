@@ -49,8 +49,8 @@ def test_power_is_what_the_textbook_says_where_everybody_counts(alone: Study, d:
 
 
 def test_the_number_needed_is_that_of_the_textbook_and_more_are_recruited(alone: Study) -> None:
-    found = power(alone, Effect.of("0.8", alone.protocol), studies=300, sizes=[20])
-    (need,) = found.outcomes
+    estimate = power(alone, Effect.of("0.8", alone.protocol), studies=300, sizes=[20])
+    (need,) = estimate.outcomes
     assert need.size is not None
     assert need.low is not None
     assert need.high is not None
@@ -59,8 +59,8 @@ def test_the_number_needed_is_that_of_the_textbook_and_more_are_recruited(alone:
     assert 0 <= need.size - textbook <= 5
     assert need.low <= need.size <= need.high
     assert need.high - need.low <= 8
-    assert found.counted_share == pytest.approx(0.92 * (1 - 0.06), abs=0.01)
-    assert found.recruited(need.size) == pytest.approx(3 * need.size / found.counted_share, abs=3)
+    assert estimate.counted_share == pytest.approx(0.92 * (1 - 0.06), abs=0.01)
+    assert estimate.recruited(need.size) == pytest.approx(3 * need.size / estimate.counted_share, abs=3)
     assert set(need.power) == {20, 55}
     assert need.power[20].share < 0.8 < need.power[55].share
 
@@ -87,12 +87,12 @@ def test_what_is_corrected_for_costs_power_as_it_does_in_the_analysis(alone: Stu
 
 
 def test_where_nothing_is_assumed_no_number_is_told_and_where_too_much_is_the_least(study: Study) -> None:
-    found = power(study, Effect.of("abilities:grad-cam=2.5", study.protocol), studies=100)
-    needs = {one.outcome: one for one in found.outcomes}
+    estimate = power(study, Effect.of("abilities:grad-cam=2.5", study.protocol), studies=100)
+    needs = {outcome.outcome: outcome for outcome in estimate.outcomes}
     assert needs["trust"].size is None
     assert needs["class-accuracy"].size in (MINIMUM_SIZE, MINIMUM_SIZE + 1)
     with (console := Console(width=100)).capture() as shown:
-        console.print(PowerTable(found))
+        console.print(PowerTable(estimate))
     assert "per arm" in shown.get()
     assert "Welch" in shown.get()
     assert "166 people" in shown.get()

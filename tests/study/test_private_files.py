@@ -78,7 +78,7 @@ def test_files_of_the_database_that_were_copied_for_everybody_are_closed_to_stra
     (study.folder / FILE).chmod(0o664)
     with closing(AnswerStore.open(study)) as store:
         admit(store, "a")
-        assert {stat.S_IMODE(one.stat().st_mode) for one in study.folder.glob(f"{FILE}*")} == {0o660}
+        assert {stat.S_IMODE(path.stat().st_mode) for path in study.folder.glob(f"{FILE}*")} == {0o660}
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +107,9 @@ def test_a_damaged_database_is_refused_in_one_sentence_and_left_as_it_is(answere
     path.write_bytes(broken)
     with pytest.raises(
         SnellenError, match=r"is damaged \(.+\), and nothing was changed in it; put a backup in its place"
-    ) as told:
+    ) as error:
         AnswerStore.open(study)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
     assert path.read_bytes() == broken
     path.write_bytes(whole)
     for more in study.folder.glob(f"{FILE}-*"):

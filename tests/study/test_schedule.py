@@ -27,10 +27,10 @@ def within(tmp_path: Path) -> Study:
 def test_a_participant_meets_every_item_of_every_task_once(between: Study) -> None:
     for group in range(3):
         pages = between.pages(group, number=group)
-        met = Counter(one.item.id for one in pages if one.kind == "trial" and one.item)
-        assert met == Counter(one.id for one in between.items)
-        assert {one.condition for one in pages} == {between.protocol.conditions[group]}
-        assert len({one.id for one in pages}) == len(pages)
+        met = Counter(page.item.id for page in pages if page.kind == "trial" and page.item)
+        assert met == Counter(item.id for item in between.items)
+        assert {page.condition for page in pages} == {between.protocol.conditions[group]}
+        assert len({page.id for page in pages}) == len(pages)
 
 
 def test_every_practice_trial_is_followed_by_its_feedback_and_no_other_trial_is(between: Study) -> None:
@@ -47,7 +47,7 @@ def test_attention_checks_stand_in_different_stretches_and_ask_for_different_ans
         pages = between.pages(0, number)
         found = [place for place, one in enumerate(pages) if one.kind == "attention"]
         assert len(found) == 2
-        assert sum(one.kind == "trial" and not one.practice for one in pages[: found[0]]) <= 5
+        assert sum(page.kind == "trial" and not page.practice for page in pages[: found[0]]) <= 5
         wanted |= {pages[place].requested for place in found}
         places |= set(found)
     assert wanted == {1, 2, 3, 4, 5}
@@ -56,7 +56,7 @@ def test_attention_checks_stand_in_different_stretches_and_ask_for_different_ans
 
 def test_order_differs_between_participants_and_is_always_the_same_for_one(between: Study) -> None:
     def order(number: int) -> list[str]:
-        return [one.item.id for one in between.pages(0, number) if one.item and one.kind == "trial"]
+        return [page.item.id for page in between.pages(0, number) if page.item and page.kind == "trial"]
 
     assert order(3) == order(3)
     assert len({tuple(order(number)) for number in range(8)}) > 6
@@ -64,20 +64,20 @@ def test_order_differs_between_participants_and_is_always_the_same_for_one(betwe
 
 def test_without_maps_nobody_rates_them(tmp_path: Path) -> None:
     study, _ = plant(tmp_path / "s", tasks=[{"task": "sharpness", "items": 2}, {"task": "confidence", "items": 2}])
-    kinds = {(one.kind, one.task) for one in study.pages(2, 0)}
+    kinds = {(page.kind, page.task) for page in study.pages(2, 0)}
     assert ("trial", "confidence") in kinds
     assert ("trial", "sharpness") not in kinds
-    assert [one.scale for one in study.pages(2, 0) if one.kind == "scale"] == ["trust"]
-    assert [one.scale for one in study.pages(0, 0) if one.kind == "scale"] == ["satisfaction", "trust"]
+    assert [page.scale for page in study.pages(2, 0) if page.kind == "scale"] == ["trust"]
+    assert [page.scale for page in study.pages(0, 0) if page.kind == "scale"] == ["satisfaction", "trust"]
 
 
 def test_within_subjects_every_item_is_met_under_every_condition_over_the_groups(within: Study) -> None:
     met: Counter[tuple[str, str]] = Counter()
     for group in range(len(within.protocol.groups)):
         pages = within.pages(group, group)
-        own = [one.item.id for one in pages if one.kind == "trial" and not one.practice and one.item]
+        own = [page.item.id for page in pages if page.kind == "trial" and not page.practice and page.item]
         assert sorted(own) == sorted(one.id for one in within.items if not one.practice)
-        met += Counter((one.item.id, one.condition.name) for one in pages if one.kind == "trial" and one.item)
+        met += Counter((page.item.id, page.condition.name) for page in pages if page.kind == "trial" and page.item)
     counts = {count for (item, _), count in met.items() if item != "error-detection-0"}
     assert counts == {2}  # three conditions need six orders, and each of three shares comes twice
 
@@ -121,17 +121,17 @@ def test_presentation_is_crossed_with_arms_but_the_photograph_alone_has_one() ->
     protocol = Protocol.of(
         {"title": "T", "arms": ["a", "none"], "presentation": ["overlay", "map"], "tasks": [{"task": "betting"}]}, "x"
     )
-    assert [one.name for one in protocol.conditions] == ["a/overlay", "a/map", "none"]
+    assert [condition.name for condition in protocol.conditions] == ["a/overlay", "a/map", "none"]
     assert protocol == Protocol.of(protocol.as_values(), "again")
 
 
 def test_questionnaires_have_eight_statements_in_both_languages_and_only_wariness_is_turned_round() -> None:
     scales = {name: Questionnaire.read(path) for name, path in shipped().items()}
     assert set(scales) == {"satisfaction", "trust"}
-    for one in scales.values():
-        assert set(one.statements) == {"en", "de"}
-        assert one.items == 8
-        assert one.points == 5
+    for scale in scales.values():
+        assert set(scale.statements) == {"en", "de"}
+        assert scale.items == 8
+        assert scale.points == 5
     assert scales["satisfaction"].reverse == ()
     assert scales["trust"].reverse == (6,)
     assert [scales["trust"].score(6, answer) for answer in (1, 3, 5)] == [5, 3, 1]
@@ -180,7 +180,7 @@ def test_replies_become_scores(between: Study) -> None:
     assert estimates["class-accuracy-2"] == abs(1 - (5 + 13 * 2))
     trust = tables.ratings[tables.ratings["scale"] == "trust"]
     assert trust["score"].tolist() == [4, 4, 4, 4, 4, 2, 4, 4]
-    assert len(tables.counted.answers) == sum(not one.practice for one in between.items)
+    assert len(tables.counted.answers) == sum(not item.practice for item in between.items)
 
 
 @pytest.mark.parametrize(

@@ -109,9 +109,9 @@ def test_the_language_is_asked_for_or_the_browsers_or_the_first(
 def test_problems_are_told_in_the_participants_language(one: Served) -> None:
     visitor = one.visitor(**{"accept-language": "en"})
     visitor.arrive("?lang=de")
-    told = Read(visitor.client.get("/nowhere").text)
-    assert (told.kind, told.language) == ("problem", "de")
-    assert "Es ist nichts verloren" in told.words
+    read_page = Read(visitor.client.get("/nowhere").text)
+    assert (read_page.kind, read_page.language) == ("problem", "de")
+    assert "Es ist nichts verloren" in read_page.words
 
 
 # Forms ---------------------------------------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ def test_who_is_asking_is_taken_from_the_last_line_of_a_proxy_that_is_trusted(
     async def inside(scope: Scope, receive: Receive, send: Send) -> None:
         found.append(address_of(Request(scope)))
 
-    scope = {"type": "http", "client": (client, 1), "headers": [(b"x-forwarded-for", one.encode()) for one in lines]}
+    scope = {"type": "http", "client": (client, 1), "headers": [(b"x-forwarded-for", line.encode()) for line in lines]}
     asyncio.run(Forwarded(inside, Proxies.of(proxies) if proxies else Proxies())(scope, None, None))  # type: ignore[arg-type]
     assert found == [expected]
 

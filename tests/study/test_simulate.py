@@ -72,15 +72,17 @@ def test_nothing_confirmed_is_lost_changed_or_doubled(played: Played) -> None:
     assert check is not None
     assert check.clean
     assert check.confirmed <= check.stored
-    assert sum(one.unanswered for one in played.simulation.logs) > 0  # the server was really away
-    assert [words for one in played.simulation.logs for words in one.errors] == []
-    assert {one.state for one in played.simulation.logs} == {"finished"}
+    assert sum(log.unanswered for log in played.simulation.logs) > 0  # the server was really away
+    assert [words for log in played.simulation.logs for words in log.errors] == []
+    assert {log.state for log in played.simulation.logs} == {"finished"}
 
 
 def test_every_answer_is_the_one_that_was_meant(played: Played) -> None:
     """Compared with what the schedule says, and not with what the simulation recognised on the pages."""
     people = Behaviour.of(played.study, EFFECT).participants(PEOPLE, SEED)
-    participations = {one.participant: one for one in played.store.participations(simulated=True)}
+    participations = {
+        participation.participant: participation for participation in played.store.participations(simulated=True)
+    }
     compared: Counter[str] = Counter()
     for log in played.simulation.logs:
         person = played.store.find(log.token)
@@ -100,11 +102,11 @@ def test_every_answer_is_the_one_that_was_meant(played: Played) -> None:
 
 def test_arms_are_balanced_and_all_are_marked_and_none_is_real(played: Played) -> None:
     participations = played.store.participations(simulated=True)[:PEOPLE]
-    assert Counter(one.group for one in participations) == {0: 4, 1: 4, 2: 4}
+    assert Counter(participation.group for participation in participations) == {0: 4, 1: 4, 2: 4}
     assert {arm: sum(counts.values()) for arm, counts in played.simulation.arms.items()} == dict.fromkeys(
         played.study.protocol.arms, 4
     )
-    assert all(one.simulated for one in participations)
+    assert all(participation.simulated for participation in participations)
     tables = collect_data(played.study, participations, simulated=True)
     assert tables.simulated
     assert tables.participants["simulated"].all()
@@ -171,10 +173,10 @@ def test_the_command_simulates_at_a_link_and_says_what_came_of_it(played: Played
         "--effect",
         "none",
     ]
-    found = CliRunner().invoke(app, words)
-    assert found.exit_code == 0, found.output
-    assert "3 simulated participants" in found.output
-    assert "--simulated" in found.output
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert "3 simulated participants" in result.output
+    assert "--simulated" in result.output
     assert len(played.store.participations(simulated=True)) == before + 3
 
 

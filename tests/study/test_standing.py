@@ -61,9 +61,9 @@ def test_the_comparison_is_welch_s_with_people_as_values(tmp_path):
     study = study_of(tmp_path / "s", arms=["lime", "none"])
     outcome = outcomes(study, collected({"lime": mine, "none": theirs}), ())[0]
     found = standing(outcome, "lime").against[0]
-    wanted = scipy.stats.ttest_ind(mine, theirs, equal_var=False)
-    low, high = wanted.confidence_interval(0.95)
-    assert (found.mean, found.low, found.high, found.p) == pytest.approx((0.8, low, high, wanted.pvalue))
+    t_test = scipy.stats.ttest_ind(mine, theirs, equal_var=False)
+    low, high = t_test.confidence_interval(0.95)
+    assert (found.mean, found.low, found.high, found.p) == pytest.approx((0.8, low, high, t_test.pvalue))
     assert found.people == 20
     assert found.margin == pytest.approx(0.2 * math.sqrt((1.0 + 4.0) / 2))
     arm = next(one for one in outcome.arms if one.method == "lime")
@@ -97,10 +97,10 @@ def test_more_answers_of_the_same_people_are_no_more_people(tmp_path):
 def test_a_verdict_is_for_a_difference_that_is_sure_and_large_enough(tmp_path, shift, people, verdict, words):
     study = study_of(tmp_path / "s", arms=["lime", "none"], tasks=[{"task": "error-detection", "items": 2}])
     answers = collected({"lime": levels(shift, people), "none": levels(0.0, people)}, items=2)
-    found = standing(outcomes(study, answers, ())[0], "lime")
-    assert found.verdict == verdict
-    assert words in found.reason
-    assert bool(found.advice) == (verdict == "inconclusive")
+    method_standing = standing(outcomes(study, answers, ())[0], "lime")
+    assert method_standing.verdict == verdict
+    assert words in method_standing.reason
+    assert bool(method_standing.advice) == (verdict == "inconclusive")
 
 
 def test_a_small_score_is_good_where_the_task_measures_a_distance(tmp_path):
@@ -116,16 +116,16 @@ def test_p_values_are_corrected_for_the_methods_of_the_task(tmp_path):
     study = study_of(tmp_path / "s")
     values = {"grad-cam": levels(0.75, 20), "lime": levels(0.0, 20), "random": levels(0.0, 20), "none": levels(0.0, 20)}
     outcome = outcomes(study, collected(values), ["random"])[0]
-    found = standing(outcome, "grad-cam")
+    method_standing = standing(outcome, "grad-cam")
     alone = scipy.stats.ttest_ind(values["grad-cam"], values["none"], equal_var=False).pvalue
-    assert found.against[0].p == pytest.approx(3 * alone)
+    assert method_standing.against[0].p == pytest.approx(3 * alone)
     assert alone < 0.05 < 3 * alone
-    assert found.verdict == "inconclusive"
-    assert "after correction over 3 comparisons" in found.reason
-    more = int(found.advice.split()[1])
+    assert method_standing.verdict == "inconclusive"
+    assert "after correction over 3 comparisons" in method_standing.reason
+    more = int(method_standing.advice.split()[1])
     assert 5 < more < 40
     # The other methods are a family of their own: three pairs.
-    others = {one.other: one.p for one in found.others}
+    others = {other.other: other.p for other in method_standing.others}
     assert set(others) == {"lime", "random"}
     assert others["lime"] == pytest.approx(min(1.0, 3 * alone))
 
@@ -133,9 +133,9 @@ def test_p_values_are_corrected_for_the_methods_of_the_task(tmp_path):
 def test_without_an_arm_without_maps_nothing_counts_and_methods_are_still_compared(tmp_path):
     study = study_of(tmp_path / "s", arms=["grad-cam", "lime"])
     outcome = outcomes(study, collected({"grad-cam": levels(3.0, 20), "lime": levels(0.0, 20)}), ())[0]
-    found = standing(outcome, "grad-cam")
-    assert (found.verdict, found.reason) == ("not counted", "no arm without maps to compare with")
-    assert found.others[0].mean == pytest.approx(3.0)
+    method_standing = standing(outcome, "grad-cam")
+    assert (method_standing.verdict, method_standing.reason) == ("not counted", "no arm without maps to compare with")
+    assert method_standing.others[0].mean == pytest.approx(3.0)
     assert standing(outcome, "lime").others[0].mean == pytest.approx(-3.0)
 
 
@@ -151,10 +151,10 @@ def test_sharpness_is_judged_by_controls(tmp_path, sharp, verdict, words):
     study = study_of(tmp_path / "s", arms=["lime", "random", "edge"], tasks=[{"task": "sharpness", "items": 4}])
     values = {"lime": levels(sharp, 20), "random": levels(4.0, 20), "edge": levels(3.0, 20)}
     outcome = outcomes(study, collected(values, "sharpness"), ["random", "edge"])[0]
-    found = standing(outcome, "lime")
-    assert (outcome.kind, found.verdict) == ("sharpness", verdict)
-    assert words in found.reason
-    assert {one.other for one in found.against} == {"random", "edge"}
+    method_standing = standing(outcome, "lime")
+    assert (outcome.kind, method_standing.verdict) == ("sharpness", verdict)
+    assert words in method_standing.reason
+    assert {one.other for one in method_standing.against} == {"random", "edge"}
     assert standing(outcome, "edge").reason == "a control, which knows nothing about the model"
     alone = outcomes(study_of(tmp_path / "t", arms=["lime"], tasks=[{"task": "sharpness", "items": 4}]),
                      collected({"lime": values["lime"]}, "sharpness"), ["random"])[0]  # fmt: skip
@@ -168,18 +168,20 @@ def test_within_subjects_a_person_is_compared_with_oneself(tmp_path):
     answers = collected({"lime": ability + 1.0 + noise, "none": ability})
     same = answers.answers["participant"].str.replace("none-", "lime-")
     answers = StudyData(answers.participants.iloc[:20], answers.answers.assign(participant=same), answers.ratings)
-    found = standing(outcomes(study, answers, ())[0], "lime")
-    wanted = scipy.stats.ttest_rel(ability + 1.0 + noise, ability)
-    assert found.against[0].p == pytest.approx(wanted.pvalue)
-    assert (found.against[0].low, found.against[0].high) == pytest.approx(tuple(wanted.confidence_interval(0.95)))
-    assert found.verdict == "pass"
+    method_standing = standing(outcomes(study, answers, ())[0], "lime")
+    t_test = scipy.stats.ttest_rel(ability + 1.0 + noise, ability)
+    assert method_standing.against[0].p == pytest.approx(t_test.pvalue)
+    assert (method_standing.against[0].low, method_standing.against[0].high) == pytest.approx(
+        tuple(t_test.confidence_interval(0.95))
+    )
+    assert method_standing.verdict == "pass"
 
 
 def test_where_nobody_differs_nothing_is_tested(tmp_path):
     study = study_of(tmp_path / "s", arms=["lime", "none"])
-    found = standing(outcomes(study, collected({"lime": np.ones(20), "none": np.zeros(20)}), ())[0], "lime")
-    assert found.verdict == "inconclusive"
-    assert math.isnan(found.against[0].p)
+    method_standing = standing(outcomes(study, collected({"lime": np.ones(20), "none": np.zeros(20)}), ())[0], "lime")
+    assert method_standing.verdict == "inconclusive"
+    assert math.isnan(method_standing.against[0].p)
 
 
 def test_a_questionnaire_is_shown_and_not_judged(tmp_path):
@@ -187,8 +189,8 @@ def test_a_questionnaire_is_shown_and_not_judged(tmp_path):
     answers = collected({"lime": levels(0.0, 20), "none": levels(0.0, 20)})
     ratings = [
         dict.fromkeys(RATINGS, "") | {"participant": f"{arm}-{at}", "arm": arm, "presentation": how, "scale": "trust",
-                                      "item": one, "score": 4 - (arm == "none")}
-        for arm, how in (("lime", "overlay"), ("none", "photograph")) for at in range(20) for one in range(1, 9)
+                                      "item": number, "score": 4 - (arm == "none")}
+        for arm, how in (("lime", "overlay"), ("none", "photograph")) for at in range(20) for number in range(1, 9)
     ]  # fmt: skip
     answers = StudyData(answers.participants, answers.answers, pd.DataFrame(ratings))
     found = outcomes(study, answers, ())[-1]

@@ -57,7 +57,7 @@ def finish(store: AnswerStore, person: Participant) -> None:
 
 
 def groups(store: AnswerStore, *, simulated: bool = False) -> Counter[int]:
-    return Counter(one.group for one in store.participations(simulated=simulated))
+    return Counter(participation.group for participation in store.participations(simulated=simulated))
 
 
 def spread(counts: Counter[int]) -> int:
@@ -320,7 +320,7 @@ def test_erasure_leaves_a_place_and_nothing_else(store: AnswerStore) -> None:
     assert store.find("a") is None
     assert not store.reply(person, "p001", {}, 1.0, last=False)
     assert store.replies(person) == {}
-    assert [one.participant for one in store.participations(simulated=False)] == [other.participant]
+    assert [participation.participant for participation in store.participations(simulated=False)] == [other.participant]
     assert store.recruited(simulated=False) == {other.participant: {}}
     assert store.erased() == 1
     assert admit(store, "a").number == 2  # a newcomer as far as anybody can tell
@@ -373,4 +373,4 @@ def _checkpoint(store: AnswerStore) -> None:
 
 
 def _bytes(folder: Path) -> str:
-    return "\n".join(one.read_bytes().decode("latin-1") for one in sorted(folder.rglob("*")) if one.is_file())
+    return "\n".join(path.read_bytes().decode("latin-1") for path in sorted(folder.rglob("*")) if path.is_file())

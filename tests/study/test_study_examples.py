@@ -67,7 +67,7 @@ def test_example_studies_ask_for_methods_that_their_runs_have(name: str) -> None
     source = {"photographs": ROOT / "demo.yaml", "textbox": ROOT / "examples" / "letters.yaml"}[name]
     settings = Settings.of(Settings.read(source))
     assert settings.out == protocol["run"]
-    names = [str(one).partition("(")[0] for one in settings.methods]
+    names = [str(method).partition("(")[0] for method in settings.methods]
     assert all(one == NONE or names.count(one) == 1 for one in protocol["arms"])
     assert parse_methods(settings.methods)
     assert parse_metrics(settings.metrics)
