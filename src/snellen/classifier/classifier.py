@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
@@ -100,6 +100,10 @@ class Classifier:
         """State of methods that were fitted to images (see `NeedsFit`), by their `fit_key()`."""
         self.target_name: str | None = None
         """The name of a further target (see `with_target`)."""
+        self.model_facts: Mapping[str, Any] = {}
+        """What a source knows about the model, for the run record (see `zoo.load_classifier`)."""
+        self.notes: tuple[str, ...] = ()
+        """What the user should know about the model before a run."""
         self.no_gradient_reason: str | None = None
         """Why outputs have no gradient at the inputs, if `check` found that."""
         self._reset()

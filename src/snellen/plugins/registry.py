@@ -79,21 +79,21 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         self._classes: dict[str, type[T]] = {}
 
     def __getitem__(self, name: str) -> type[T]:
-        _load_plugins()
+        load_plugins()
         if name not in self._classes:
             raise UnknownNameError(f"unknown {self.kind} '{shorten(name)}'{nearest(name, self._classes)}")
         return self._classes[name]
 
     def __contains__(self, name: object) -> bool:
-        _load_plugins()
+        load_plugins()
         return name in self._classes
 
     def __iter__(self) -> Iterator[str]:
-        _load_plugins()
+        load_plugins()
         return iter(sorted(self._classes))
 
     def __len__(self) -> int:
-        _load_plugins()
+        load_plugins()
         return len(self._classes)
 
     def add(self, name: str, plugin: type[T]) -> None:
@@ -428,7 +428,7 @@ _loading = threading.RLock()
 _loaded = False
 
 
-def _load_plugins() -> None:
+def load_plugins() -> None:
     """Imports the built-in plug-ins and those of other packages (entry-point group `snellen.plugins`), once."""
     global _loaded
     with _loading:

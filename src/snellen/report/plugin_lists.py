@@ -8,7 +8,7 @@ from rich.table import Table
 from snellen.errors import SnellenError, nearest
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import CONDITIONS, METHODS, METRICS, text_of
-from snellen.zoo import MODELS
+from snellen.zoo.sources.source import all_sources
 
 KINDS = ("methods", "metrics", "conditions", "models")
 
@@ -50,7 +50,7 @@ def _conditions() -> Table:
 
 def _models() -> Table:
     table = _table("--model", "what it is", "needs")
-    for form in MODELS:
+    for form in all_sources():
         table.add_row(form.spec, form.what, escape(form.needs))  # snellen[demo] is no markup
     return table
 

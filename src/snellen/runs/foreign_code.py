@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from snellen.files.seals import is_sealed, seal, untrusted_folder
 from snellen.runs.record import RunRecord
 from snellen.runs.store import Store
 from snellen.runs.variant_training import DIGITS
-from snellen.zoo.models import code_origin, executes_code
+from snellen.zoo.models import code_origin, executes_code, model_origin
 
 Code = Literal["model", "recipe", "dask"]
 
@@ -67,4 +67,5 @@ def require_trust(store: Store, record: RunRecord, needed: Collection[Code], *, 
 
 def _facts(code: Mapping[Code, str]) -> list[object]:
     """What is sealed: each name with the path of its code, because the same name may mean another file elsewhere."""
-    return ["run", {name: [value, "" if name == "dask" else code_origin(value)] for name, value in code.items()}]
+    origins: dict[Code, Callable[[str], str]] = {"model": model_origin, "recipe": code_origin}
+    return ["run", {name: [value, origins[name](value) if name in origins else ""] for name, value in code.items()}]

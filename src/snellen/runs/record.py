@@ -145,6 +145,19 @@ class Spec(Record):
     compiled: bool = False
 
 
+class ModelRecord(Record):
+    """What is known about the model of a classifier that was named by a text."""
+
+    spec: str
+    """The text."""
+    source: str
+    """The source that loaded it, such as hf."""
+    processor: dict[str, Any] | None = None
+    """How its source prepares images."""
+    versions: dict[str, str] = {}
+    """Of the packages that loaded it."""
+
+
 class ClassifierRecord(Record):
     """The classifier that was explained."""
 
@@ -161,6 +174,7 @@ class ClassifierRecord(Record):
     """How many classes it has."""
     rows: Count
     """Images per pass."""
+    model: ModelRecord | None = None
 
     @property
     def exclusive(self) -> bool:

@@ -20,6 +20,7 @@ from snellen.runs.record import (
     ClassifierRecord,
     Failure,
     FittedRecord,
+    ModelRecord,
     Planned,
     PlannedUnit,
     Refusal,
@@ -50,6 +51,7 @@ def describe_classifier(classifier: Classifier, *, classes: int, rows: int) -> C
         head=None if isinstance(classifier.head, ExclusiveClasses) else classifier.head.text,
         classes=classes,
         rows=rows,
+        **({"model": ModelRecord.model_validate(classifier.model_facts)} if classifier.model_facts else {}),
     )
 
 

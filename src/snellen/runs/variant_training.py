@@ -36,8 +36,8 @@ from snellen.types import CHECKPOINT, Method, Metric, NeedsVariants, Passes, Rec
 from snellen.variants.recipes import Training
 from snellen.zoo import digits_recipe, training_digits
 from snellen.zoo.digit_networks import weight_folder
-from snellen.zoo.libraries import fill_weights, read_weights
 from snellen.zoo.models import find_object
+from snellen.zoo.sources.weights import fill_weights, read_weights
 
 DIGITS = "zoo:digits"
 DIGITS_TRAINING = "zoo:digits-training"

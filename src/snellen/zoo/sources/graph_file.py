@@ -1,0 +1,43 @@
+"""path/model.pt and path/model.pt2: TorchScript and torch.export files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from snellen.classifier.graphs import ScriptedModel, read_graph
+from snellen.images.geometry import Geometry
+from snellen.zoo.sources.source import LoadedModel, Request, source
+
+SCRIPTED = (".pt", ".pth", ".ts", ".jit")
+EXPORTED = ".pt2"
+
+
+def file_path(spec: str) -> str:
+    """The path of a model file, without symbolic links."""
+    return str(Path(spec).resolve())
+
+
+@source(
+    "torch-export",
+    spec="path/model.pt2",
+    what="a torch.export file: gradients, but no layers",
+    accepts=lambda spec: spec.endswith(EXPORTED),
+    origin=file_path,
+)
+@source(
+    "torchscript",
+    spec="path/model.pt",
+    what="a TorchScript file: gradients, but no layers",
+    accepts=lambda spec: spec.endswith(SCRIPTED),
+    origin=file_path,
+)
+def graph(request: Request) -> LoadedModel:
+    """A model from a file; the content decides which of the two it is."""
+    model = read_graph(request.spec)
+    name = Path(request.spec).name
+    if isinstance(model, ScriptedModel):
+        return LoadedModel(model=model, name=name)
+    _, channels, *size = model.shape if len(model.shape) == 4 else (None, None, None, None)
+    rows, columns = size
+    fixed = (rows, columns) if rows is not None and columns is not None else None
+    return LoadedModel(model=model, name=name, geometry=Geometry(fixed, crop=1.0), channels=channels, rows=model.most)
