@@ -98,6 +98,7 @@ def test_the_page_says_what_was_explained_and_claims_no_accuracy() -> None:
     result = run(corners(), samples(), "sparseness", target="every-label")
     page = result.report().read_text()
     assert "3 independent labels" in page
+    assert result.record.samples.source == "3 cases of 2 pictures from a list"
     assert "Each map explains a label that is right." in page
     assert result.record.accuracy() is None
     assert "<b>Accuracy</b>" not in page

@@ -64,5 +64,6 @@ def make_cases(samples: Samples, targets: Sequence[Sequence[int]], names: Sequen
         ),
         ids=tuple(name for _, name, _, _ in cases),
         places=tuple(range(len(cases))),
+        pictures=sum(bool(row) for row in targets),
         digests=tuple(hashlib.sha256(f"{digest} {target}".encode()).hexdigest() for _, _, target, digest in cases),
     )

@@ -51,6 +51,8 @@ class Samples(Sequence[Sample]):
     """Id of each image that was skipped, and the reason."""
     notes: tuple[str, ...] = field(default=())
     """Sentences for the user."""
+    pictures: int | None = None
+    """Number of pictures, where a sample is one of several cases of a picture."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -84,7 +86,9 @@ class Samples(Sequence[Sample]):
     def describe(self) -> str:
         """A line for reports: number of images, where they come from, number of skipped ones."""
         skipped = f", {len(self.skipped)} skipped as unreadable" if self.skipped else ""
-        return f"{len(self)} picture{'' if len(self) == 1 else 's'} from {self.description}{skipped}"
+        count = len(self) if self.pictures is None else self.pictures
+        cases = "" if self.pictures is None else f"{len(self)} case{'' if len(self) == 1 else 's'} of "
+        return f"{cases}{count} picture{'' if count == 1 else 's'} from {self.description}{skipped}"
 
 
 @dataclass(frozen=True, eq=False)
