@@ -20,7 +20,7 @@ from snellen.images.geometry import Geometry
 from snellen.zoo.sources.digits import DIGITS
 from snellen.zoo.sources.efficientnet_lite0 import EMBEDDED
 from snellen.zoo.sources.function import code_origin, find_object, reason
-from snellen.zoo.sources.source import Request, Source, all_sources, built_in_sources, find_source
+from snellen.zoo.sources.source import ModelRequest, ModelSource, all_sources, built_in_sources, find_source
 
 __all__ = ["DIGITS", "EMBEDDED", "MODELS", "code_origin", "executes_code", "find_object", "load_classifier", "model_origin"]
 
@@ -64,7 +64,7 @@ def load_classifier(
     """
     names = _class_names(classes)
     source, name = _find(spec)
-    loaded = source.load(Request(spec=spec, name=name, weights=weights, classes=names))
+    loaded = source.load(ModelRequest(spec=spec, name=name, weights=weights, classes=names))
     if isinstance(loaded, Classifier):
         settings = {
             "mean": mean,
@@ -126,7 +126,7 @@ def model_origin(spec: str) -> str:
     return "" if match is None or match[0].origin is None else match[0].origin(spec)
 
 
-def _with_facts(classifier: Classifier, source: Source, spec: str, facts: Mapping[str, Any]) -> Classifier:
+def _with_facts(classifier: Classifier, source: ModelSource, spec: str, facts: Mapping[str, Any]) -> Classifier:
     """The classifier with what is known about its model (see `ModelRecord`)."""
     versions = {}
     for package in source.libraries:
@@ -136,7 +136,7 @@ def _with_facts(classifier: Classifier, source: Source, spec: str, facts: Mappin
     return classifier
 
 
-def _find(spec: str) -> tuple[Source, str]:
+def _find(spec: str) -> tuple[ModelSource, str]:
     match = find_source(spec)
     if match is None:
         forms = ", ".join(source.spec for source in all_sources())

@@ -3,5 +3,5 @@
 # The order is that of `snellen list models`, and in which sources without a prefix are asked.
 from snellen.zoo.sources import efficientnet_lite0, digits, timm, torchvision, graph_file, function  # noqa: F401, I001
 from snellen.zoo.sources.source import LoadedModel as LoadedModel
-from snellen.zoo.sources.source import Request as Request
+from snellen.zoo.sources.source import ModelRequest as ModelRequest
 from snellen.zoo.sources.source import source as source

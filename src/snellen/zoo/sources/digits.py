@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from snellen.zoo import digit_networks
 from snellen.zoo.digits import CLASSES
-from snellen.zoo.sources.source import LoadedModel, Request, source
+from snellen.zoo.sources.source import LoadedModel, ModelRequest, source
 
 DIGITS = "digits"
 
@@ -16,7 +16,7 @@ DIGITS = "digits"
     accepts=DIGITS.__eq__,
     executes_code=False,
 )
-def digits(request: Request) -> LoadedModel:
+def digits(request: ModelRequest) -> LoadedModel:
     """The digit network with its trained weights."""
     return LoadedModel(
         model=digit_networks.digit_network(),

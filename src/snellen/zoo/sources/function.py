@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError, nearest, no_exit
-from snellen.zoo.sources.source import LoadedModel, Request, source
+from snellen.zoo.sources.source import LoadedModel, ModelRequest, source
 
 
 def find_object(spec: str) -> Any:
@@ -69,7 +69,7 @@ def code_origin(spec: str) -> str:
     accepts=lambda spec: bool(spec.partition(":")[2]),
     origin=code_origin,
 )
-def from_function(request: Request) -> LoadedModel | Classifier:
+def from_function(request: ModelRequest) -> LoadedModel | Classifier:
     """What the function returns: a model, a black-box function or a whole classifier."""
     spec = request.spec
     target = find_object(spec)

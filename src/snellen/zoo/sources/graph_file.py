@@ -6,7 +6,7 @@ from pathlib import Path
 
 from snellen.classifier.graphs import ScriptedModel, read_graph
 from snellen.images.geometry import Geometry
-from snellen.zoo.sources.source import LoadedModel, Request, source
+from snellen.zoo.sources.source import LoadedModel, ModelRequest, source
 
 SCRIPTED = (".pt", ".pth", ".ts", ".jit")
 EXPORTED = ".pt2"
@@ -31,7 +31,7 @@ def file_path(spec: str) -> str:
     accepts=lambda spec: spec.endswith(SCRIPTED),
     origin=file_path,
 )
-def graph(request: Request) -> LoadedModel:
+def graph(request: ModelRequest) -> LoadedModel:
     """A model from a file; the content decides which of the two it is."""
     model = read_graph(request.spec)
     name = Path(request.spec).name

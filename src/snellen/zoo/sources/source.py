@@ -1,4 +1,4 @@
-"""Source: a way to name a model, such as `timm:NAME`, and the function that loads it."""
+"""ModelSource: a way to name a model, such as `timm:NAME`, and the function that loads it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNCROPPED = Geometry(size=None, crop=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ModelRequest:
     """A model that a user names."""
 
     spec: str
@@ -56,11 +56,11 @@ class LoadedModel:
     """What the user should know about it."""
 
 
-Loader = Callable[[Request], LoadedModel | Classifier]
+Loader = Callable[[ModelRequest], LoadedModel | Classifier]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class ModelSource:
     """A way to name a model."""
 
     name: str
@@ -80,7 +80,7 @@ class Source:
     """The packages whose versions are recorded."""
 
 
-_SOURCES: dict[str, Source] = {}
+_SOURCES: dict[str, ModelSource] = {}
 
 
 def source(
@@ -114,7 +114,7 @@ def source(
         other = _SOURCES.get(name)
         if other is not None and (other.load.__module__, other.load.__qualname__) != (load.__module__, load.__qualname__):
             raise SnellenError(f"source '{name}' is registered twice; choose another name")
-        _SOURCES[name] = Source(
+        _SOURCES[name] = ModelSource(
             name=name,
             spec=spec,
             what=what,
@@ -130,18 +130,18 @@ def source(
     return register
 
 
-def built_in_sources() -> tuple[Source, ...]:
+def built_in_sources() -> tuple[ModelSource, ...]:
     """The sources that are registered so far, without loading plug-ins."""
     return tuple(_SOURCES.values())
 
 
-def all_sources() -> tuple[Source, ...]:
+def all_sources() -> tuple[ModelSource, ...]:
     """The sources of Snellen and of plug-ins."""
     load_plugins()
     return tuple(_SOURCES.values())
 
 
-def find_source(spec: str) -> tuple[Source, str] | None:
+def find_source(spec: str) -> tuple[ModelSource, str] | None:
     """The source of a model, and the model's name without the prefix of the source; None if no source takes it."""
     prefix, _, name = spec.partition(":")
     for sources in (built_in_sources, all_sources):  # plug-ins are only loaded where they are needed

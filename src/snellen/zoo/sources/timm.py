@@ -5,7 +5,7 @@ from __future__ import annotations
 from snellen.errors import SnellenError, first_line, nearest
 from snellen.images.geometry import Geometry
 from snellen.zoo.efficientnet_lite0 import class_names
-from snellen.zoo.sources.source import LoadedModel, Request, import_library, source
+from snellen.zoo.sources.source import LoadedModel, ModelRequest, import_library, source
 from snellen.zoo.sources.weights import PRETRAINED, class_count, fill_weights, full_name, read_weights
 
 
@@ -17,7 +17,7 @@ from snellen.zoo.sources.weights import PRETRAINED, class_count, fill_weights, f
     executes_code=False,
     libraries=("timm",),
 )
-def timm_model(request: Request) -> LoadedModel:
+def timm_model(request: ModelRequest) -> LoadedModel:
     """A timm model with the normalisation and size of its configuration."""
     spec, name, weights = request.spec, request.name, request.weights
     timm = import_library("timm", spec)

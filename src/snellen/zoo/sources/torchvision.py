@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from snellen.errors import SnellenError, first_line, nearest
 from snellen.images.geometry import Geometry
-from snellen.zoo.sources.source import LoadedModel, Request, import_library, source
+from snellen.zoo.sources.source import LoadedModel, ModelRequest, import_library, source
 from snellen.zoo.sources.weights import PRETRAINED, class_count, fill_weights, full_name, read_weights
 
 
@@ -16,7 +16,7 @@ from snellen.zoo.sources.weights import PRETRAINED, class_count, fill_weights, f
     executes_code=False,
     libraries=("torchvision",),
 )
-def torchvision_model(request: Request) -> LoadedModel:
+def torchvision_model(request: ModelRequest) -> LoadedModel:
     """A torchvision classification model with the normalisation and size of its default weights."""
     spec, name, weights = request.spec, request.name, request.weights
     models = import_library("torchvision", spec).models
