@@ -24,12 +24,12 @@ class Browser:
     """One window with one page; `errors` are what its console complained of, `asked` are the addresses that it fetched."""
 
     def __init__(self, width: int = 1280, height: int = 900) -> None:
-        program = next((found for name in NAMES if (found := shutil.which(name))), None)
+        program = next((executable for name in NAMES if (executable := shutil.which(name))), None)
         assert program, f"these tests need one of {', '.join(NAMES)} on the PATH"
         self._home = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         hear, tell = os.pipe(), os.pipe()
         # Chromium reads from 3 and writes to 4; the copies are high, so that neither overwrites the other.
-        ends = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 50) for one in (tell[0], hear[1])]
+        ends = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 50) for descriptor in (tell[0], hear[1])]
 
         def place() -> None:
             os.dup2(ends[0], 3)
@@ -42,31 +42,31 @@ class Browser:
             preexec_fn=place,  # noqa: PLW1509 (no thread runs in a test)
             pass_fds=(3, 4), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
-        for one in (*ends, tell[0], hear[1]):
-            os.close(one)
+        for descriptor in (*ends, tell[0], hear[1]):
+            os.close(descriptor)
         self._in, self._out = hear[0], tell[1]
         self._rest, self._count, self._session = b"", 0, None
         self.errors: list[str] = []
-        self.asked: list[str] = []
-        page = next(one for one in self("Target.getTargets")["targetInfos"] if one["type"] == "page")
+        self.requests: list[str] = []
+        page = next(target for target in self("Target.getTargets")["targetInfos"] if target["type"] == "page")
         self._session = self("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self(f"{domain}.enable")
         self.size(width, height)
 
-    def __call__(self, verb: str, **given: Any) -> dict[str, Any]:
+    def __call__(self, verb: str, **params: Any) -> dict[str, Any]:
         self._count += 1
-        message = {"id": self._count, "method": verb, "params": given}
+        message = {"id": self._count, "method": verb, "params": params}
         if self._session:
             message["sessionId"] = self._session
         os.write(self._out, json.dumps(message).encode() + b"\0")
         while True:
-            heard = self._hear(60)
-            assert heard is not None, f"Chromium did not answer {verb}"
-            if heard.get("id") == self._count:
-                assert "error" not in heard, heard["error"]
-                found: dict[str, Any] = heard["result"]
-                return found
+            answer = self._hear(60)
+            assert answer is not None, f"Chromium did not answer {verb}"
+            if answer.get("id") == self._count:
+                assert "error" not in answer, answer["error"]
+                result: dict[str, Any] = answer["result"]
+                return result
 
     def _hear(self, seconds: float) -> dict[str, Any] | None:
         end = time.monotonic() + seconds
@@ -77,15 +77,15 @@ class Browser:
             assert part, "Chromium closed the pipe"
             self._rest += part
         text, self._rest = self._rest.split(b"\0", 1)
-        heard: dict[str, Any] = json.loads(text)
-        given = heard.get("params", {})
-        if heard.get("method") == "Runtime.exceptionThrown":
-            self.errors.append(str(given["exceptionDetails"].get("exception", {}).get("description")))
-        elif heard.get("method") == "Log.entryAdded" and given["entry"]["level"] in ("error", "warning"):
-            self.errors.append(given["entry"]["text"])
-        elif heard.get("method") == "Network.requestWillBeSent":
-            self.asked.append(given["request"]["url"][:200])
-        return heard
+        message: dict[str, Any] = json.loads(text)
+        params = message.get("params", {})
+        if message.get("method") == "Runtime.exceptionThrown":
+            self.errors.append(str(params["exceptionDetails"].get("exception", {}).get("description")))
+        elif message.get("method") == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            self.errors.append(params["entry"]["text"])
+        elif message.get("method") == "Network.requestWillBeSent":
+            self.requests.append(params["request"]["url"][:200])
+        return message
 
     def size(self, width: int, height: int = 900) -> None:
         self("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 700)
@@ -102,9 +102,9 @@ class Browser:
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
-        found = self("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        return found["result"].get("value")
+        evaluation = self("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in evaluation, evaluation["exceptionDetails"]
+        return evaluation["result"].get("value")
 
     def rest(self, seconds: float = 0.3) -> None:
         """Lets the page do what it put off, and hears what it has to say."""

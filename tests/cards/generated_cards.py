@@ -34,15 +34,15 @@ _NAMES = sorted(METHODS)
 @st.composite
 def _results(draw: st.DrawFn) -> tuple[str, str, str, str, str]:
     attribute = draw(st.sampled_from(TESTED))
-    test, verdict, said = draw(st.sampled_from(TESTS[attribute]) | names), draw(verdicts), draw(words)
-    return attribute, test, verdict, f"Not counted: {said}" if verdict == "not counted" else said, draw(urls)
+    test, verdict, sentence = draw(st.sampled_from(TESTS[attribute]) | names), draw(verdicts), draw(words)
+    return attribute, test, verdict, f"Not counted: {sentence}" if verdict == "not counted" else sentence, draw(urls)
 
 
 @st.composite
 def read_cards(draw: st.DrawFn) -> Callable[[], MarkdownCard]:
     """What a Markdown card may say; results stand in the order of the card's headings."""
     links = st.lists(st.tuples(st.just("") | st.just("Original Paper"), names, urls), max_size=3)
-    found, works, programs = draw(st.lists(_results(), max_size=6)), draw(links), draw(links)
+    results, works, programs = draw(st.lists(_results(), max_size=6)), draw(links), draw(links)
     picture = draw(st.sampled_from(["", "a.png", 'odd "name" & <more>.png']))
     some = st.dictionaries(st.sampled_from(METHODOLOGY), prose, max_size=5)
     title = draw(names.filter(lambda text: "#" not in text and "*" not in text))
@@ -56,15 +56,15 @@ def read_cards(draw: st.DrawFn) -> Callable[[], MarkdownCard]:
     sections |= draw(st.dictionaries(st.sampled_from(TESTED), before, max_size=2))
     chapters = draw(st.dictionaries(st.sampled_from(["Sensitivity Testing", "Perceptibility Testing"]), prose, max_size=2))
     citation = draw(st.just("") | words.map(lambda text: f"@misc{{{text.replace('`', '')},\n# no heading\n}}"))
-    ordered = [one for part in CHAPTERS.values() for key in part.values() for one in found if one[0] == key]
+    ordered = [result for part in CHAPTERS.values() for key in part.values() for result in results if result[0] == key]
     return lambda: MarkdownCard(
         title=title,
         summary=summary,
         methodology=methodology,
         developers=developers,
         shared_by=sharer,
-        references=tuple(CardLink(*one) for one in works),
-        implementations=tuple(CardLink(*one) for one in programs),
+        references=tuple(CardLink(*link) for link in works),
+        implementations=tuple(CardLink(*link) for link in programs),
         aliases=aliases,
         example=example,
         picture=picture,
@@ -87,7 +87,7 @@ def _evidence(draw: st.DrawFn) -> Callable[[EvidenceSource], Evidence]:
     verdict, reason, mean, low, high = draw(verdicts), draw(words), draw(numbers), draw(numbers), draw(numbers)
     n, undefined, higher = draw(st.integers(0, 99)), draw(st.integers(0, 9)), draw(st.none() | st.booleans())
     rivals = draw(st.lists(st.tuples(st.just("edge"), *[numbers] * 5, st.integers(0, 9)), max_size=2))
-    advice, believed, known = draw(st.just("") | words), draw(st.tuples(*[numbers] * 3)), draw(st.booleans())
+    advice, believed, judged = draw(st.just("") | words), draw(st.tuples(*[numbers] * 3)), draw(st.booleans())
     return lambda source: Evidence(
         attribute=attribute,
         test=test,
@@ -102,11 +102,11 @@ def _evidence(draw: st.DrawFn) -> Callable[[EvidenceSource], Evidence]:
         n=n,
         undefined=undefined,
         higher_is_better=higher,
-        against=tuple(PairedDifference(*one) for one in rivals),
+        against=tuple(PairedDifference(*rival) for rival in rivals),
         advice=advice,
         trust=(
             Trust(metric, ("edge",), *believed, TextBoxResult(metric, *believed, 3, "blind"))  # type: ignore[call-arg]
-            if known
+            if judged
             else None
         ),
         summary="what it means",
@@ -118,7 +118,7 @@ def cards(draw: st.DrawFn) -> Callable[[], Card]:
     """A card of a registered method with evidence that was never measured."""
     free = draw(st.lists(st.text(_CHARACTERS + "\n", max_size=20), min_size=4, max_size=4))
     evidence = draw(st.lists(_evidence(), max_size=5))
-    found = draw(st.dictionaries(st.sampled_from(METHODOLOGY[:4]), st.tuples(words, numbers), max_size=4))
+    findings_by_key = draw(st.dictionaries(st.sampled_from(METHODOLOGY[:4]), st.tuples(words, numbers), max_size=4))
     name = draw(st.sampled_from(_NAMES))
     label = draw(st.sampled_from([name, f"{name}(steps=3)"]))
 
@@ -128,13 +128,13 @@ def cards(draw: st.DrawFn) -> Callable[[], Card]:
             key: Finding(
                 attribute=key,
                 word="often",
-                sentence=said,
+                sentence=sentence,
                 share=share,
                 numbers={"seconds": share, "tried": [1, "a"]},
                 source=source,
             )
-            for key, (said, share) in found.items()
+            for key, (sentence, share) in findings_by_key.items()
         }
-        return card(name, label, [one(source) for one in evidence], findings, source if evidence else None)
+        return card(name, label, [build(source) for build in evidence], findings, source if evidence else None)
 
     return made

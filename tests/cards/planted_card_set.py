@@ -34,26 +34,26 @@ MEASURED = {
 
 def measured(label: str) -> dict[str, Finding]:
     *shares, seconds = MEASURED[label]
-    found = {
+    findings = {
         name: Finding(attribute=name, word=word(share), sentence=f"{label} was measured: {share:g}.", share=share)
         for name, share in zip(ATTRIBUTES[:4], shares, strict=True)
     }
-    cost = found["computational-efficiency"]
-    return found | {"computational-efficiency": replace(cost, numbers={"seconds": seconds})}
+    cost = findings["computational-efficiency"]
+    return findings | {"computational-efficiency": replace(cost, numbers={"seconds": seconds})}
 
 
 def run_of(images: int = 48, **changes: Any) -> Recorded:
     """Two tests per attribute; methods are far above the controls or far below them."""
     ids = [f"{at:03d}.png" for at in range(images)]
     metrics = [metric(f"{name}-{at}", name, test=f"Test {at} of {name}") for name in TESTED for at in (1, 2)]
-    methods = [method(one) for one in TESTS] + [method(one, control=True) for one in CONTROLS]
+    methods = [method(label) for label in TESTS] + [method(label, control=True) for label in CONTROLS]
     values = {}
     for place, label in enumerate([*TESTS, *CONTROLS]):
         signs = TESTS.get(label, "00000")
-        for one in metrics:
-            middle = {"+": 0.8 + 0.03 * place, "-": 0.1 + 0.02 * place, "0": 0.4}[signs[TESTED.index(one.attribute)]]
-            noise = np.random.default_rng([place, *one.label.encode()]).normal(0, 0.03, images)
-            values[(label, one.label)] = middle + noise
+        for spec in metrics:
+            middle = {"+": 0.8 + 0.03 * place, "-": 0.1 + 0.02 * place, "0": 0.4}[signs[TESTED.index(spec.attribute)]]
+            noise = np.random.default_rng([place, *spec.label.encode()]).normal(0, 0.03, images)
+            values[(label, spec.label)] = middle + noise
     return Recorded(methods=methods, metrics=metrics, ids=ids, values=values, **changes)
 
 
@@ -67,19 +67,19 @@ def hand_deck(shares: Mapping[str, Mapping[str, float]], seconds: Mapping[str, f
     for label, mine in shares.items():
         plain = card(label.partition("(")[0], label)
         grades = {
-            one: Grade(
-                attribute=one,
-                share=mine.get(one, math.nan),
-                word=word(mine.get(one, math.nan)),
+            attribute: Grade(
+                attribute=attribute,
+                share=mine.get(attribute, math.nan),
+                word=word(mine.get(attribute, math.nan)),
                 reason="by hand",
                 weight=1.0,
             )
-            for one in ATTRIBUTES
+            for attribute in ATTRIBUTES
         }
         findings = {
-            one: Finding(attribute=one, word=word(share), sentence="By hand.", share=share)
-            for one, share in mine.items()
-            if one in ATTRIBUTES[:5]
+            attribute: Finding(attribute=attribute, word=word(share), sentence="By hand.", share=share)
+            for attribute, share in mine.items()
+            if attribute in ATTRIBUTES[:5]
         }
         if seconds and label in seconds:
             cost = Finding(

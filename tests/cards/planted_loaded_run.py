@@ -116,11 +116,11 @@ def planted_run(
     )  # fmt: skip
 
 
-def measured(run: Run, **given: Any) -> Findings:
+def measured(run: Run, **changes: Any) -> Findings:
     """What is measured of a run of all planted images, with little of everything."""
     case = planted_batch(COUNT)
-    asked = {"observer": Silent(), "images": 2, "seeds": 2, "classifier": case.classifier, "samples": samples(case)}
-    return measure(run, **asked | given)
+    settings = {"observer": Silent(), "images": 2, "seeds": 2, "classifier": case.classifier, "samples": samples(case)}
+    return measure(run, **settings | changes)
 
 
 @cache

@@ -28,7 +28,7 @@ def outcome(
     name: str, kind: Any, at: int, rivals: tuple[str, ...], *, higher: bool = True, middle: float = 0.6
 ) -> TaskOutcome:
     arms = [
-        ArmMean(one, "photograph" if one == "none" else "overlay", 31, middle, middle - 0.1, middle + 0.1) for one in rivals
+        ArmMean(arm, "photograph" if arm == "none" else "overlay", 31, middle, middle - 0.1, middle + 0.1) for arm in rivals
     ]
     standings = []
     for method, signs in SAID.items():
@@ -37,20 +37,24 @@ def outcome(
         arms.append(ArmMean(method, "overlay", 30, mean, mean - 0.08, mean + 0.08))
         advice = "about 40 more people in each arm would settle it" if verdict == "inconclusive" else ""
         standings.append(
-            MethodStanding(method, "overlay", verdict, reason, tuple(contrast(one, gain) for one in rivals), (), advice)
+            MethodStanding(method, "overlay", verdict, reason, tuple(contrast(arm, gain) for arm in rivals), (), advice)
         )
     return TaskOutcome(name, kind, "1 for a right answer, 0 for a wrong one", higher, RULE, tuple(arms), tuple(standings))
 
 
 def scale(name: str) -> TaskOutcome:
-    arms = tuple(ArmMean(one, "overlay", 30, 3.4, 3.1, 3.7) for one in SAID)
-    told = tuple(MethodStanding(one, "overlay", "not counted", "a questionnaire is information", ()) for one in SAID)
-    return TaskOutcome(name, "scale", "mean of 8 answers, from 1 to 5", True, "a questionnaire is information", arms, told)
+    arms = tuple(ArmMean(method, "overlay", 30, 3.4, 3.1, 3.7) for method in SAID)
+    standings = tuple(
+        MethodStanding(method, "overlay", "not counted", "a questionnaire is information", ()) for method in SAID
+    )
+    return TaskOutcome(
+        name, "scale", "mean of 8 answers, from 1 to 5", True, "a questionnaire is information", arms, standings
+    )
 
 
 def study(**changes: Any) -> StudyResult:
     """Thirty people in each arm; one metric is said to go against them, and one to go with them."""
-    controls = [MethodStanding(one, "overlay", "not counted", "a control", ()) for one in ("random", "edge")]
+    controls = [MethodStanding(method, "overlay", "not counted", "a control", ()) for method in ("random", "edge")]
     sharp = outcome("sharpness", "sharpness", 2, ("random", "edge"), middle=4.0)
     sharp = replace(sharp, score="rating from 1, blurred, to 7, sharp", standings=(*sharp.standings, *controls))
     outcomes = (
@@ -65,12 +69,12 @@ def study(**changes: Any) -> StudyResult:
         MetricLink("error-detection", "minimality-2", "predicts", 0.55, 0.3, 0.8, 0.01, 12, 4),
     )
     rows = [("000.png", "grad-cam", "overlay", "people:error-detection", 0.8, 30, 0.07, "human")]
-    given = {
+    fields = {
         "title": "Do maps help?", "digest": "5" * 32, "source": "human", "begun": "2026-02-03", "ended": "2026-02-17",
         "design": "between", "people": 151, "left_out": 9, "outcomes": outcomes, "links": links,
         "images": pd.DataFrame(rows, columns=list(COLUMNS)),
     }  # fmt: skip
-    return StudyResult(**(given | changes))
+    return StudyResult(**(fields | changes))
 
 
 def studied_deck(*studies: StudyResult) -> CardSet:
@@ -80,20 +84,20 @@ def studied_deck(*studies: StudyResult) -> CardSet:
 
 def seen_by_many(images: int) -> CardSet:
     """The recorded card set of the browser's tests, of whose methods three were shown to people."""
-    found = deck_of(images)
-    known = {one.method for one in found.methods}
-    assert {"grad-cam", "gradient", "rise"} <= known
-    said = study(outcomes=tuple(_renamed(one) for one in study().outcomes), links=(
+    card_set = deck_of(images)
+    methods = {card.method for card in card_set.methods}
+    assert {"grad-cam", "gradient", "rise"} <= methods
+    study_result = study(outcomes=tuple(_renamed(task_outcome) for task_outcome in study().outcomes), links=(
         MetricLink("error-detection", "complexity", "opposite", -0.61, -0.8, -0.4, 0.004, 12, 3),
     ))  # fmt: skip
-    findings = {one.method: dict(one.findings) for one in found.cards}
-    return CardSet.of(replace(found.run, studies=(said,)), findings)  # type: ignore[type-var]
+    findings = {card.method: dict(card.findings) for card in card_set.cards}
+    return CardSet.of(replace(card_set.run, studies=(study_result,)), findings)  # type: ignore[type-var]
 
 
-def _renamed(one: TaskOutcome) -> TaskOutcome:
+def _renamed(task_outcome: TaskOutcome) -> TaskOutcome:
     names = {"rise(masks=100)": "rise", "integrated-gradients(steps=8)": "integrated-gradients"}
 
     def of(items: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(replace(each, method=names.get(each.method, each.method)) for each in items)
 
-    return replace(one, arms=of(one.arms), standings=of(one.standings))
+    return replace(task_outcome, arms=of(task_outcome.arms), standings=of(task_outcome.standings))

@@ -54,9 +54,9 @@ def test_a_card_of_a_run_is_written_in_all_forms_with_an_example(card_set, tmp_p
     card = card_set.find("rise")
     paths = write_files(card, card_set, tmp_path / "new")
     assert {path.name for path in paths} == {f"rise-masks-100.{ending}" for ending in ("html", "md", "json", "png")}
-    found = read_markdown((tmp_path / "new" / "rise-masks-100.md").read_text(encoding="utf-8"))
-    assert found == document(card, "rise-masks-100.png")
-    assert found.picture == "rise-masks-100.png"
+    markdown_card = read_markdown((tmp_path / "new" / "rise-masks-100.md").read_text(encoding="utf-8"))
+    assert markdown_card == document(card, "rise-masks-100.png")
+    assert markdown_card.picture == "rise-masks-100.png"
     assert json.loads((tmp_path / "new" / "rise-masks-100.json").read_text()) == as_json(card)
     assert as_json(read_card(tmp_path / "new" / "rise-masks-100.json")) == as_json(card)
     assert (tmp_path / "new" / "rise-masks-100.png").read_bytes().startswith(b"\x89PNG")
@@ -105,7 +105,7 @@ def test_the_command_writes_and_shows_a_card_and_reads_it_back(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["card", "grad-cm"], "unknown method 'grad-cm'; did you mean"),
         (["card", "rise(mask=3)"], "has no setting 'mask'"),
@@ -113,10 +113,10 @@ def test_the_command_writes_and_shows_a_card_and_reads_it_back(tmp_path):
         (["card", "xrai", "--run", "nowhere"], "nowhere"),
     ],
 )
-def test_wrong_names_get_one_sentence(arguments, told, tmp_path):
+def test_wrong_names_get_one_sentence(arguments, message, tmp_path):
     refusal = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)]).exception
     assert isinstance(refusal, SnellenError)
-    assert told in str(refusal)
+    assert message in str(refusal)
     assert "\n" not in str(refusal)
 
 
@@ -141,11 +141,11 @@ def test_a_public_card_is_shown_with_all_that_it_says():
         "## Sensitivity Testing\nOn a meadow.\n### Input Sensitivity\nTwice.\n\n"
         "&#128994; **Deletion**: Up, says [a paper](https://example.org/p_(1)).\n"
     )
-    said = flat(printed(read_markdown(text), 100))
+    output = flat(printed(read_markdown(text), 100))
     for part in (
         "One is flown.", "It takes 1e-2 s.", "On a meadow.", "Twice.", "● pass Deletion Up, says a paper.",
         "Original Paper: Flying https://example.org/f", "kite https://example.org/k",
         "Example: A red kite. (kite.png: It is up.)", "1 reference, 1 implementation, 1 result", "not tested",
     ):  # fmt: skip
-        assert part in said, part
+        assert part in output, part
     assert "ORIGIN" not in printed(read_markdown("# Kites Saliency Card\n"), 80)

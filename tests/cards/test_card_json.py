@@ -20,12 +20,12 @@ from snellen.verdicts import Trust
 @given(cards())
 @settings(max_examples=60, deadline=None)
 def test_whatever_was_measured_comes_back(made):
-    one = made()
-    text = write_json(one)
-    found = read_json(text)
-    assert isinstance(found, Card)
-    assert as_json(found) == as_json(one)
-    assert _comparable(found) == _comparable(one)
+    measured_card = made()
+    text = write_json(measured_card)
+    restored = read_json(text)
+    assert isinstance(restored, Card)
+    assert as_json(restored) == as_json(measured_card)
+    assert _comparable(restored) == _comparable(measured_card)
 
 
 def _comparable(value: object) -> object:
@@ -36,7 +36,7 @@ def _comparable(value: object) -> object:
 def test_undefined_is_null_and_what_follows_is_written_along():
     trust = Trust("deletion", ("edge",), 0.25, math.nan, 0.5, None)
     source = EvidenceSource(kind="run", name="r", model="net", data="40 images", settings="")
-    one = Evidence(
+    evidence = Evidence(
         attribute="minimality",
         test="Sparsity",
         metric="sparsity",
@@ -47,18 +47,18 @@ def test_undefined_is_null_and_what_follows_is_written_along():
         high=math.inf,
         trust=trust,
     )
-    written = as_json(card("grad-cam", "grad-cam", [one], {}, source))
+    written = as_json(card("grad-cam", "grad-cam", [evidence], {}, source))
     assert written["schema"] == SCHEMA
-    told = written["evidence"][0]
-    assert (told["mean"], told["high"], told["weight"]) == (None, "inf", 0.75)
-    assert told["trust"]["marks"] == list(trust.marks)
-    assert told["source"]["model"] == "net"
+    row = written["evidence"][0]
+    assert (row["mean"], row["high"], row["weight"]) == (None, "inf", 0.75)
+    assert row["trust"]["marks"] == list(trust.marks)
+    assert row["source"]["model"] == "net"
     assert written["grades"]["determinism"]["share"] is None
     json.dumps(written, allow_nan=False)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda _: "{", "is not valid JSON"),
         (lambda _: "[1]", "has no number 'schema'"),
@@ -72,8 +72,8 @@ def test_undefined_is_null_and_what_follows_is_written_along():
         ),
     ],
 )
-def test_what_is_no_card_is_refused_in_a_sentence(change, told):
+def test_what_is_no_card_is_refused_in_a_sentence(change, message):
     text = write_json(card("grad-cam", "grad-cam"))
-    with pytest.raises(SnellenError, match=re.escape(told)) as refusal:
+    with pytest.raises(SnellenError, match=re.escape(message)) as refusal:
         read_json(change(text))
     assert "\n" not in str(refusal.value)

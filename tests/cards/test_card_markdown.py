@@ -108,8 +108,8 @@ Blurry from below.
 
 
 def test_a_card_in_the_public_format_is_read_with_all_its_habits():
-    found = read_markdown(PUBLIC)
-    assert found == MarkdownCard(
+    markdown_card = read_markdown(PUBLIC)
+    assert markdown_card == MarkdownCard(
         title="Kite Maps",
         summary="Kite maps are invented for this test.",
         methodology="A kite is flown over the picture.\n\nIt is not meant for storms.",
@@ -195,18 +195,18 @@ def test_it_says_the_same_however_it_was_saved(change):
     ids=["two works", "APA too", "no BibTeX", "the template's"],
 )
 def test_a_citation_is_kept_whatever_its_form(below, kept):
-    found = read_markdown(f"# Kites Saliency Card\n## Citation [optional]\n{below}\n")
-    assert found.citation == kept
-    assert read_markdown(render(found)) == found
+    markdown_card = read_markdown(f"# Kites Saliency Card\n## Citation [optional]\n{below}\n")
+    assert markdown_card.citation == kept
+    assert read_markdown(render(markdown_card)) == markdown_card
 
 
 def test_fields_that_are_missing_are_empty():
-    found = read_markdown("# Kites Saliency Card\n## Methodology\nFly.\n")
-    assert found == MarkdownCard(title="Kites", methodology="Fly.")
+    markdown_card = read_markdown("# Kites Saliency Card\n## Methodology\nFly.\n")
+    assert markdown_card == MarkdownCard(title="Kites", methodology="Fly.")
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("# **Kite Maps** Saliency Card", "# Kites", "line {at}: a card's title is '# <Method> Saliency Card', but this is"),
         (
@@ -231,10 +231,10 @@ def test_fields_that_are_missing_are_empty():
         ("[Deletion]", "[Sparsity]", "line {at}: 'Sparsity' is a test of minimality, not of input sensitivity"),
     ],
 )
-def test_a_card_that_breaks_a_rule_is_refused_in_a_sentence_that_names_the_line(old, new, told):
+def test_a_card_that_breaks_a_rule_is_refused_in_a_sentence_that_names_the_line(old, new, message):
     at = PUBLIC[: PUBLIC.index(old)].count("\n") + 1
-    told = told.replace("{at}", str(at + 2 if not new else at))
-    with pytest.raises(SnellenError, match=re.escape(told)) as refusal:
+    message = message.replace("{at}", str(at + 2 if not new else at))
+    with pytest.raises(SnellenError, match=re.escape(message)) as refusal:
         read_markdown(PUBLIC.replace(old, new))
     assert "\n" not in str(refusal.value)
 
@@ -249,41 +249,41 @@ def test_what_is_no_card_is_refused(text):
 @given(read_cards())
 @settings(max_examples=150, deadline=None)
 def test_whatever_a_card_says_comes_back(made):
-    said = made()
-    assert read_markdown(render(said)) == said
+    markdown_card = made()
+    assert read_markdown(render(markdown_card)) == markdown_card
 
 
 @given(cards())
 @settings(max_examples=60, deadline=None)
 def test_whatever_was_measured_comes_back(made):
-    one = made()
-    written = document(one, "a.png")
-    assert read_markdown(write_markdown(one, "a.png")) == written
+    measured_card = made()
+    written = document(measured_card, "a.png")
+    assert read_markdown(write_markdown(measured_card, "a.png")) == written
     assert [(at.test, at.verdict) for at in written.results] == [
         (at.test, at.verdict)
         for part in CHAPTERS.values()
         for key in part.values()
-        for at in sorted([*one.measured(key), *one.literature(key)], key=_place)
+        for at in sorted([*measured_card.measured(key), *measured_card.literature(key)], key=_place)
     ]
-    assert written.sections == one.prose.sections
+    assert written.sections == measured_card.prose.sections
 
 
-def _place(one: Evidence) -> int:
-    return TESTS[one.attribute].index(one.test)
+def _place(row: Evidence) -> int:
+    return TESTS[row.attribute].index(row.test)
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_the_card_of_every_method_goes_out_and_comes_back(name):
     text = write_markdown(card(name, name))
-    found = read_markdown(text)
-    assert found == document(card(name, name))
+    markdown_card = read_markdown(text)
+    assert markdown_card == document(card(name, name))
     headings = [heading for chapter, part in CHAPTERS.items() for heading in (chapter, *part)]
     assert re.findall(r"^##+ (.*)$", text, re.MULTILINE) == [*headings, "Citation"]
-    assert found.references[0].role == ("Original Paper" if found.developers else "Reference")
-    assert found.citation.startswith(("@article{", "@inproceedings{", "@misc{"))
-    assert len(found.results) == len(card(name, name).evidence)
+    assert markdown_card.references[0].role == ("Original Paper" if markdown_card.developers else "Reference")
+    assert markdown_card.citation.startswith(("@article{", "@inproceedings{", "@misc{"))
+    assert len(markdown_card.results) == len(card(name, name).evidence)
     assert text.count("Not tested.") == sum(
-        not found.of(key)
+        not markdown_card.of(key)
         for key in ("input-sensitivity", "label-sensitivity", "model-sensitivity", "minimality", "perceptual-correspondence")
     )
 
@@ -318,16 +318,16 @@ def test_a_result_says_its_numbers_its_data_and_where_papers_disagree():
 
 
 def test_what_is_not_counted_has_no_glyph_and_what_was_measured_follows_its_prose():
-    one = card("grad-cam", "grad-cam", [evidence("not counted")], {}, RUN)
-    found = Finding(
+    plain = card("grad-cam", "grad-cam", [evidence("not counted")], {}, RUN)
+    finding = Finding(
         attribute="determinism", word="fixed", sentence="5 seeds gave one map.", share=1.0, numbers={}, source=RUN
     )
-    one = replace(one, findings={**one.findings, "determinism": found})
-    line = next(line for line in write_markdown(one).splitlines() if "Not counted" in line)
+    measured_card = replace(plain, findings={**plain.findings, "determinism": finding})
+    line = next(line for line in write_markdown(measured_card).splitlines() if "Not counted" in line)
     assert not any(entity in line for entity in ENTITIES.values())
-    back = read_markdown(write_markdown(one))
+    back = read_markdown(write_markdown(measured_card))
     assert back.of("perceptual-correspondence")[0].verdict == "not counted"
-    assert back.sections["determinism"] == one.prose.sections["determinism"]
+    assert back.sections["determinism"] == measured_card.prose.sections["determinism"]
     assert back.measured["determinism"] == "5 seeds gave one map. The model is kite net."
     assert "semantic-directness" not in back.measured  # judged, not measured
     everywhere = document(card("grad-cam", "grad-cam")).measured
@@ -338,21 +338,21 @@ def test_what_is_not_counted_has_no_glyph_and_what_was_measured_follows_its_pros
 
 def test_only_controls_that_a_paper_made_name_people():
     for name in METHODS:
-        said = document(card(name, name))
+        markdown_card = document(card(name, name))
         nobody = METHODS[name].traits.control and name != "fake-cam"
-        assert bool(said.developers) != nobody, name
-        assert (said.references[0].role == "Reference") == nobody, name
+        assert bool(markdown_card.developers) != nobody, name
+        assert (markdown_card.references[0].role == "Reference") == nobody, name
 
 
 def test_names_that_users_gave_bring_no_html_along():
-    one = card(
+    card_with_html = card(
         "grad-cam",
         "grad-cam",
         [evidence("pass")],
         {},
         EvidenceSource(kind="run", name="r", model="<b>net", data="x", settings="y"),
     )
-    assert "<b>" not in write_markdown(one)
+    assert "<b>" not in write_markdown(card_with_html)
 
 
 def test_every_reference_can_be_taken_apart_and_every_published_result_be_found():
@@ -361,7 +361,7 @@ def test_every_reference_can_be_taken_apart_and_every_published_result_be_found(
         assert work, key
         assert work.title in CITATIONS[key]
         assert f"year = {{{work.year}}}" in work.bibtex()
-    assert all(place_of(one.source.name).startswith("http") for _, one in literature())
+    assert all(place_of(row.source.name).startswith("http") for _, row in literature())
     assert reference("bach2015").bibtex(["Sebastian Bach", "Wojciech Samek"]) == (
         "@article{bach2015,\n"
         "  title = {{On Pixel-Wise Explanations for Non-Linear Classifier Decisions by Layer-Wise Relevance Propagation}},\n"

@@ -42,14 +42,14 @@ def few(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def window() -> Iterator[Browser]:
-    with Browser() as found:
-        yield found
+    with Browser() as opened:
+        yield opened
 
 
 @pytest.fixture
 def browser(window, path) -> Iterator[Browser]:
     window.errors.clear()
-    window.asked.clear()
+    window.requests.clear()
     window.size(1280)
     window.open(path)
     yield window
@@ -57,7 +57,7 @@ def browser(window, path) -> Iterator[Browser]:
     window("Emulation.setScriptExecutionDisabled", value=False)
     window.rest(0.05)
     assert window.errors == []
-    assert [one for one in window.asked if not one.startswith(("file:", "data:", "about:"))] == []
+    assert [address for address in window.requests if not address.startswith(("file:", "data:", "about:"))] == []
 
 
 def tab_to(browser: Browser, selector: str, most: int = 400) -> None:
@@ -75,11 +75,11 @@ def test_priorities_a_card_and_the_way_back_by_keyboard_alone(browser, card_set)
     browser.press("ArrowLeft")
     assert browser.run("document.activeElement.value + document.activeElement.checked") == "essentialtrue"
     browser.rest()
-    wanted = recommend(card_set, Priorities(levels={"determinism": "essential"}))
+    choice = recommend(card_set, Priorities(levels={"determinism": "essential"}))
     shown = "[...document.querySelectorAll('#ranking > ol .entry')].map((one) => one.dataset.method)"
-    assert browser.run(shown) == [one.card.method for one in wanted.qualified]
+    assert browser.run(shown) == [place.card.method for place in choice.qualified]
     news = browser.run("document.querySelector('#news').textContent")
-    assert f"{len(wanted.qualified)} of 8 methods meet your needs" in news
+    assert f"{len(choice.qualified)} of 8 methods meet your needs" in news
     tab_to(browser, "#ranking .entry a")
     first = browser.run("document.activeElement.textContent")
     browser.press("Enter")
@@ -114,10 +114,10 @@ def test_tab_walks_in_reading_order_and_shows_where_it_is(browser):
             break
         seen.append(now)
     assert len(seen) > 60
-    for one in seen:
-        assert one["forward"], one
-        assert one["outline"] >= 2, one
-        assert one["style"] != "none", one
+    for stop in seen:
+        assert stop["forward"], stop
+        assert stop["outline"] >= 2, stop
+        assert stop["style"] != "none", stop
 
 
 @pytest.mark.parametrize("place", [*PLACES, "#comparison?compare=grad-cam,rise,gradient,occlusion"])
@@ -144,14 +144,14 @@ def test_two_that_were_chosen_fit_a_phone_without_scrolling(browser, path):
 
 
 def test_the_ranking_is_pythons_for_the_nine_profiles_and_for_conditions(browser, card_set):
-    asked = [Priorities(levels=one.levels, profile=one) for one in profiles()]
-    asked += [Priorities(levels={}, avoid_cost=0.05), Priorities(levels={}, black_box=True)]
-    asked += [Priorities(levels=one.levels, avoid_cost=0.5, black_box=True) for one in profiles()]
-    asked += [Priorities(levels=dict.fromkeys(ATTRIBUTES, level)) for level in ("essential", "nice", "unwanted")]
-    states, told = set(), set()
-    for one in asked:
-        cost = "null" if one.avoid_cost is None else one.avoid_cost
-        wishes = f"{{levels: {dict(one.levels)}, cost: {cost}, blackBox: {str(one.black_box).lower()}}}"
+    queries = [Priorities(levels=profile.levels, profile=profile) for profile in profiles()]
+    queries += [Priorities(levels={}, avoid_cost=0.05), Priorities(levels={}, black_box=True)]
+    queries += [Priorities(levels=profile.levels, avoid_cost=0.5, black_box=True) for profile in profiles()]
+    queries += [Priorities(levels=dict.fromkeys(ATTRIBUTES, level)) for level in ("essential", "nice", "unwanted")]
+    states, unasked = set(), set()
+    for query in queries:
+        cost = "null" if query.avoid_cost is None else query.avoid_cost
+        wishes = f"{{levels: {dict(query.levels)}, cost: {cost}, blackBox: {str(query.black_box).lower()}}}"
         got = browser.run(f"""(() => {{
             const found = rank(data.methods, {wishes});
             return {{
@@ -164,29 +164,29 @@ def test_the_ranking_is_pythons_for_the_nine_profiles_and_for_conditions(browser
                 shares: [...stability(contenders(found), {wishes})].map(([each, share]) => [each.method.label, share]),
             }};
         }})()""")
-        wanted = recommend(card_set, one)
-        for mine, place in zip(got["places"], wanted.places, strict=True):
+        choice = recommend(card_set, query)
+        for mine, place in zip(got["places"], choice.places, strict=True):
             label, score, state, sacrifice, decided = mine
             assert (label, state) == (place.card.method, place.state)
             assert score is None if np.isnan(place.score) else score == pytest.approx(place.score, abs=1e-12)
             assert sacrifice == ([place.sacrifice.attribute, place.sacrifice.method] if place.sacrifice else None)
             assert decided == [each.attribute for each in place.decided]
             states.add(state)
-        assert got["level"] == [each.card.method for each in wanted.level]
-        cautions = [words for words in wanted.cautions if words.startswith("you did not ask for ")]
-        first = next(iter(wanted.contenders), None)
+        assert got["level"] == [each.card.method for each in choice.level]
+        cautions = [words for words in choice.cautions if words.startswith("you did not ask for ")]
+        first = next(iter(choice.contenders), None)
         assert got["unasked"] == [
             words.replace(f"but {first.card.method} ", f"but {title(first.card)} ") for words in cautions
         ]
-        told |= set(got["unasked"])
-        if not wanted.qualified:
-            assert got["nearest"] == [each.card.method for each in wanted.nearest]
-        if one.weighed:
+        unasked |= set(got["unasked"])
+        if not choice.qualified:
+            assert got["nearest"] == [each.card.method for each in choice.nearest]
+        if query.weighed:
             for label, share in got["shares"]:
-                first = next(each.first for each in wanted.contenders if each.card.method == label)
+                first = next(each.first for each in choice.contenders if each.card.method == label)
                 assert share == pytest.approx(first, abs=0.05)
     assert states == {"met", "missed", "not known"}
-    assert told
+    assert unasked
 
 
 def test_before_anything_is_chosen_the_answer_says_how_to_begin_and_one_press_clears_all(browser, path):
@@ -215,8 +215,8 @@ def test_a_profile_is_one_press_and_an_address_brings_it_back(browser, path, car
     browser.press("Enter")
     browser.rest()
     assert browser.run("document.activeElement.getAttribute('aria-pressed')") == "true"
-    wanted = recommend(card_set, Priorities.read(profile="consultant"))
-    shown = [one.card.method for one in (wanted.qualified or wanted.nearest)]
+    choice = recommend(card_set, Priorities.read(profile="consultant"))
+    shown = [place.card.method for place in (choice.qualified or choice.nearest)]
     listed = "[...document.querySelectorAll('#ranking > .entries .entry')].map((one) => one.dataset.method)"
     assert browser.run(listed) == shown
     address = browser.run("location.hash")
@@ -242,9 +242,9 @@ def test_when_nothing_will_do_the_page_says_so_and_names_the_nearest(browser, pa
     browser.rest()
     assert "No method" in browser.run("document.querySelector('#news').textContent")
     assert "These come closest" in browser.run("document.querySelector('#ranking').textContent")
-    wanted = recommend(card_set, Priorities(levels=dict.fromkeys(ATTRIBUTES, "essential"), avoid_cost=1e-6))
+    choice = recommend(card_set, Priorities(levels=dict.fromkeys(ATTRIBUTES, "essential"), avoid_cost=1e-6))
     listed = "[...document.querySelectorAll('#ranking > .entries .entry')].map((one) => one.dataset.method)"
-    assert browser.run(listed) == [one.card.method for one in wanted.nearest]
+    assert browser.run(listed) == [place.card.method for place in choice.nearest]
 
 
 def test_two_to_four_methods_stand_side_by_side(browser):
@@ -292,10 +292,10 @@ def test_a_card_takes_at_most_four_sheets_of_paper(browser, card_set, tmp_path, 
     browser.open(write_card(card_set.find(name), card_set, tmp_path / "card.html"))
     assert browser.sheets() <= (1 if name == "random" else 4)
     seen = on_paper(browser)
-    wanted = {"Determinism", "METHODOLOGY", "Origin"} | {
-        one.test for one in card_set.find(name).evidence if name != "random"
+    expected = {"Determinism", "METHODOLOGY", "Origin"} | {
+        row.test for row in card_set.find(name).evidence if name != "random"
     }
-    assert [one for one in wanted if one not in seen] == []
+    assert [text for text in expected if text not in seen] == []
     assert name == "random" or re.search(r"\d \[[^]]+\]", seen), "no number with its interval"
     assert "numbers" not in seen.split("Origin")[0].splitlines()
 
@@ -343,9 +343,9 @@ def test_everything_has_a_name_and_headings_are_in_order(browser, path, place):
     browser.rest()
     nodes = browser("Accessibility.getFullAXTree")["nodes"]
     roles = {"button", "link", "checkbox", "radio", "spinbutton", "image", "heading", "region", "DisclosureTriangle"}
-    named = [one for one in nodes if not one["ignored"] and one["role"]["value"] in roles]
+    named = [node for node in nodes if not node["ignored"] and node["role"]["value"] in roles]
     assert len(named) > 40
-    assert [one for one in named if not one.get("name", {}).get("value", "").strip()] == []
+    assert [node for node in named if not node.get("name", {}).get("value", "").strip()] == []
     levels = browser.run(
         f"[...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].filter({VISIBLE}).map((one) => Number(one.tagName[1]))"
     )

@@ -64,7 +64,9 @@ def test_the_page_is_well_formed_and_needs_no_other_file(text):
     assert places <= set(outline.ids)
     # A link to a paper's code is followed by a person; nothing else may leave the file.
     fetched = [
-        (tag, given) for tag, given in outline.tags if tag != "a" and {"src", "href", "srcset", "action"} & set(given)
+        (tag, attributes)
+        for tag, attributes in outline.tags
+        if tag != "a" and {"src", "href", "srcset", "action"} & set(attributes)
     ]
     assert fetched == []
     assert not re.search(r"@import|<link|<iframe|url\((?!data:)", text)
@@ -72,9 +74,9 @@ def test_the_page_is_well_formed_and_needs_no_other_file(text):
 
 def test_every_method_and_control_has_its_card_and_its_tile(text, card_set):
     outline, seen = Outline(text), words(text)
-    for one in card_set.cards:
-        assert seen.count(one.prose.title) >= 2
-    cards = {f"#{given['id']}" for tag, given in outline.tags if tag == "article"}
+    for measured_card in card_set.cards:
+        assert seen.count(measured_card.prose.title) >= 2
+    cards = {f"#{attributes['id']}" for tag, attributes in outline.tags if tag == "article"}
     assert len(cards) == len(METHODS)
     assert {link for link in outline.links if link.startswith("#card-")} == cards
 
@@ -83,7 +85,7 @@ def test_labels_that_differ_in_signs_alone_have_cards_of_their_own():
     methods = [method("grad-cam"), method("grad-cam++"), method("random", control=True)]
     run = Recorded(ids=ENOUGH, methods=methods, metrics=Recorded().metrics[:1])
     outline = Outline(page(CardSet.of(run)))
-    assert [given["id"] for tag, given in outline.tags if tag == "article"] == [
+    assert [attributes["id"] for tag, attributes in outline.tags if tag == "article"] == [
         "card-grad-cam",
         "card-grad-cam-2",
         "card-random",
@@ -95,17 +97,17 @@ def test_headings_never_skip_and_every_control_and_graphic_has_a_name(text):
     outline = Outline(text)
     assert outline.headings.count(1) == 1
     assert all(after <= before + 1 for before, after in zip(outline.headings, outline.headings[1:], strict=False))
-    graphics = [given for _, given in outline.tags if given.get("role") == "img"]
+    graphics = [attributes for _, attributes in outline.tags if attributes.get("role") == "img"]
     assert len(graphics) > 80
-    assert all(given["aria-label"] for given in graphics)
-    assert all(given["scope"] for tag, given in outline.tags if tag == "th")
-    radios = [given for tag, given in outline.tags if tag == "input" and given["type"] == "radio"]
-    assert [given["value"] for given in radios] == list(LEVELS) * 10
+    assert all(attributes["aria-label"] for attributes in graphics)
+    assert all(attributes["scope"] for tag, attributes in outline.tags if tag == "th")
+    radios = [attributes for tag, attributes in outline.tags if tag == "input" and attributes["type"] == "radio"]
+    assert [attributes["value"] for attributes in radios] == list(LEVELS) * 10
     assert len(re.findall(r"<label><input type=\"radio\"", text)) == 40
     assert text.count("<legend>") == 10
     labelled = set(re.findall(r'<label for="([^"]+)"', text))
-    loose = [given for tag, given in outline.tags if tag == "input" and given["type"] == "number"]
-    assert {given["id"] for given in loose} == labelled
+    loose = [attributes for tag, attributes in outline.tags if tag == "input" and attributes["type"] == "number"]
+    assert {attributes["id"] for attributes in loose} == labelled
 
 
 def test_the_ten_wishes_are_in_plain_words(text):
@@ -118,14 +120,14 @@ def test_the_ten_wishes_are_in_plain_words(text):
 
 def test_the_script_ranks_by_the_cards_grades_and_the_nine_profiles(text, card_set):
     data = data_of(text)
-    assert [one["label"] for one in data["methods"]] == [one.method for one in card_set.methods]
+    assert [entry["label"] for entry in data["methods"]] == [card.method for card in card_set.methods]
     for shown, own in zip(data["methods"], card_set.methods, strict=True):
         for attribute in ATTRIBUTES:
             share = own.grades[attribute].share
             assert shown["grades"][attribute] == (None if np.isnan(share) else share)
-    assert {one["label"]: one["seconds"] for one in data["methods"]}["grad-cam"] == 0.0125
-    assert {one["label"]: one["inside"] for one in data["methods"]}["rise"] == []
-    assert list(data["profiles"]) == [one.name for one in profiles()]
+    assert {entry["label"]: entry["seconds"] for entry in data["methods"]}["grad-cam"] == 0.0125
+    assert {entry["label"]: entry["inside"] for entry in data["methods"]}["rise"] == []
+    assert list(data["profiles"]) == [profile.name for profile in profiles()]
     assert data["profiles"]["radiologist"]["perceptual-correspondence"] == "essential"
     assert data["profiles"]["inspection-developer"]["minimality"] == "unwanted"
 
@@ -193,12 +195,12 @@ def test_a_method_that_disagrees_with_a_paper_says_so():
 
 def test_twelve_methods_stay_below_four_megabytes(tmp_path):
     rng = np.random.default_rng(0)
-    photos = {one: rng.integers(0, 256, (256, 256, 3), dtype=np.uint8) for one in ENOUGH[:3]}
+    photos = {sample: rng.integers(0, 256, (256, 256, 3), dtype=np.uint8) for sample in ENOUGH[:3]}
     run = Recorded(ids=ENOUGH, zoom=4, photos=photos)
     path = write_cards(deck_of(run), tmp_path / "cards")
     assert path == tmp_path / "cards" / "index.html"
     assert path.stat().st_size < 4_000_000
-    assert [one.name for one in path.parent.iterdir()] == ["index.html"]
+    assert [entry.name for entry in path.parent.iterdir()] == ["index.html"]
 
 
 # Colours -----------------------------------------------------------------------------------------------------------------
@@ -208,10 +210,10 @@ def colours() -> dict[str, str]:
     return dict(re.findall(r"--([a-z-]+):(#[0-9a-f]{6})", page_css()))
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, other: str) -> float:
     """WCAG 2's ratio of two colours."""
     lights = []
-    for colour in (one, other):
+    for colour in (first, other):
         parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
         linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
         lights.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
@@ -224,12 +226,12 @@ def test_contrast_knows_black_on_white():
 
 
 def test_every_colour_of_words_stands_out_on_paper_and_panel():
-    found = colours()
-    inks = [name for name in found if name not in ("paper", "panel", "line")]
+    palette = colours()
+    inks = [name for name in palette if name not in ("paper", "panel", "line")]
     assert len(inks) == 10
     for name in inks:
         for ground in ("paper", "panel"):
-            assert contrast(found[name], found[ground]) >= 4.5, (name, ground)
+            assert contrast(palette[name], palette[ground]) >= 4.5, (name, ground)
 
 
 def test_the_style_uses_no_colour_for_words_beside_the_checked_ones():
@@ -289,9 +291,9 @@ def test_settings_that_were_tried_are_a_table_of_values_likeness_and_places():
         share=0.1,
         numbers={"settings": {"masks": tried}, "metrics": ["deletion"]},
     )
-    found = settings_of(finding)
-    assert found["metrics"] == ["deletion"]
-    rows = [(one["value"], one["likeness"], one["places"]) for one in found["groups"][0]["rows"]]
+    table = settings_of(finding)
+    assert table["metrics"] == ["deletion"]
+    rows = [(row["value"], row["likeness"], row["places"]) for row in table["groups"][0]["rows"]]
     assert rows == [
         ("500", "0.12", ["10 → 9"]),
         ("900", "cannot be compared", ["10, stays"]),
@@ -312,10 +314,10 @@ def test_settings_that_were_tried_are_a_table_of_values_likeness_and_places():
 
 def test_the_command_says_where_the_page_and_the_tables_are(tmp_path):
     run = planted_run(tmp_path / "run", ["gradient", "grad-cam", "random", "centre"], ["sparseness", "deletion"])
-    found = CliRunner().invoke(app, ["cards", "--run", str(run.folder), "--out", str(tmp_path / "cards"), "--no-measure"])
-    assert found.exit_code == 0, found.output
-    assert f"cards: {tmp_path / 'cards' / 'index.html'} (2 methods, 2 controls)" in found.output
-    assert "table-a1-methodology.md" in found.output
+    result = CliRunner().invoke(app, ["cards", "--run", str(run.folder), "--out", str(tmp_path / "cards"), "--no-measure"])
+    assert result.exit_code == 0, result.output
+    assert f"cards: {tmp_path / 'cards' / 'index.html'} (2 methods, 2 controls)" in result.output
+    assert "table-a1-methodology.md" in result.output
     assert not (run.folder / "methodology").exists()
     text = (tmp_path / "cards" / "index.html").read_text(encoding="utf-8")
     assert "too few for a verdict" in text
@@ -324,7 +326,7 @@ def test_the_command_says_where_the_page_and_the_tables_are(tmp_path):
 
 def test_a_run_without_controls_is_refused_in_one_sentence_before_anything_is_measured(tmp_path):
     run = planted_run(tmp_path / "run", ["gradient"], ["sparseness"])
-    found = CliRunner().invoke(app, ["cards", "--run", str(run.folder)])
-    assert isinstance(found.exception, SnellenError)
-    assert "has no controls" in str(found.exception)
+    result = CliRunner().invoke(app, ["cards", "--run", str(run.folder)])
+    assert isinstance(result.exception, SnellenError)
+    assert "has no controls" in str(result.exception)
     assert not (run.folder / "methodology").exists()

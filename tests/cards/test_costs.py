@@ -86,25 +86,25 @@ def test_memory_is_the_peak_above_what_was_held() -> None:
 def test_the_order_of_magnitude_is_the_word_and_a_tenth_of_a_second_is_instant(
     seconds: float, order: int, share: float
 ) -> None:
-    found = efficiency(
+    finding = efficiency(
         MapCost(seconds=seconds, repeats=7, forward=32, backward=16, memory_mib=84.6),
         METHODS.build("gradient"),
         small_bench(),
         MACHINE,
     )
-    assert (found.word, found.numbers["order"]) == (f"1e{order}", order)
-    assert found.share == pytest.approx(share, abs=1e-3)
-    assert {"seconds", "forward", "backward", "memory_mib", "order"} <= set(found.numbers)
+    assert (finding.word, finding.numbers["order"]) == (f"1e{order}", order)
+    assert finding.share == pytest.approx(share, abs=1e-3)
+    assert {"seconds", "forward", "backward", "memory_mib", "order"} <= set(finding.numbers)
 
 
 def test_the_sentence_of_costs_names_numbers_n_and_machine() -> None:
-    found = efficiency(
+    finding = efficiency(
         MapCost(seconds=0.43, repeats=7, forward=32, backward=16, memory_mib=84.6),
         METHODS.build("gradient"),
         small_bench(),
         MACHINE,
     )
-    assert found.sentence == (
+    assert finding.sentence == (
         "430 ms for one image of 24×24 alone (order 1e-1; median of 7 images; passes: 32 forward, 16 backward; "
         "85 MiB more at the peak) on abacus, 2 threads."
     )
@@ -130,13 +130,13 @@ def test_the_sentence_of_costs_names_numbers_n_and_machine() -> None:
     ],
 )
 def test_needs_are_the_word(needs: tuple[str, ...], word: str, share: float, words: str) -> None:
-    found = agnosticism(needs, 64, None)
-    assert (found.word, found.share) == (word, share)
-    assert words in found.sentence
-    assert found.sentence.endswith("on this model it explained all 64 images.")
+    finding = agnosticism(needs, 64, None)
+    assert (finding.word, finding.share) == (word, share)
+    assert words in finding.sentence
+    assert finding.sentence.endswith("on this model it explained all 64 images.")
 
 
 def test_what_failed_on_this_model_is_refused() -> None:
-    found = agnosticism(("gradients",), 64, "RuntimeError: no")
-    assert (found.word, found.share) == ("refused", 0.0)
-    assert found.sentence.endswith("on this model it failed: RuntimeError: no.")
+    finding = agnosticism(("gradients",), 64, "RuntimeError: no")
+    assert (finding.word, finding.share) == ("refused", 0.0)
+    assert finding.sentence.endswith("on this model it failed: RuntimeError: no.")

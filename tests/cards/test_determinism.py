@@ -14,46 +14,46 @@ def maps(seed: int, count: int = 3) -> torch.Tensor:
 
 
 def test_the_same_maps_are_exact() -> None:
-    found = determinism(maps(0), [maps(0), maps(0), maps(0)])
-    assert (found.word, found.share) == ("exact", 1.0)
-    assert found.numbers["changed"] == 0
-    assert found.sentence == "3 images explained under 3 other seeds: every map is the same to the last bit."
+    finding = determinism(maps(0), [maps(0), maps(0), maps(0)])
+    assert (finding.word, finding.share) == ("exact", 1.0)
+    assert finding.numbers["changed"] == 0
+    assert finding.sentence == "3 images explained under 3 other seeds: every map is the same to the last bit."
 
 
 def test_one_bit_of_one_map_is_a_change_but_hardly_one() -> None:
     other = maps(0)
     other[1, 2, 3] = torch.nextafter(other[1, 2, 3], torch.tensor(2.0))
-    found = determinism(maps(0), [maps(0), other])
-    assert found.word == "nearly the same"
-    assert found.numbers["changed"] == pytest.approx(1 / 3)
-    assert found.share == pytest.approx(1.0)
-    assert "of 3 maps under the later seeds 1 differs from those under the first;" in found.sentence
+    finding = determinism(maps(0), [maps(0), other])
+    assert finding.word == "nearly the same"
+    assert finding.numbers["changed"] == pytest.approx(1 / 3)
+    assert finding.share == pytest.approx(1.0)
+    assert "of 3 maps under the later seeds 1 differs from those under the first;" in finding.sentence
 
 
 def test_numbers_are_those_of_a_naive_twin() -> None:
     own, others = maps(0), [0.3 * maps(1) + 0.7 * maps(0), 0.5 * maps(2) + 0.5 * maps(0)]
     twin = [float(spearmanr(a.flatten(), b.flatten())[0]) for other in others for a, b in zip(own, other, strict=True)]
-    found = determinism(own, others)
-    assert found.word == "varies"
-    assert found.numbers["changed"] == 1.0
-    assert found.numbers["mean"] == pytest.approx(sum(twin) / len(twin), abs=1e-5)
-    assert found.numbers["lowest"] == pytest.approx(min(twin), abs=1e-5)
-    assert found.share == pytest.approx(found.numbers["mean"])
-    assert f"{sum(twin) / len(twin):.2f} on average, {min(twin):.2f} at the lowest" in found.sentence
+    finding = determinism(own, others)
+    assert finding.word == "varies"
+    assert finding.numbers["changed"] == 1.0
+    assert finding.numbers["mean"] == pytest.approx(sum(twin) / len(twin), abs=1e-5)
+    assert finding.numbers["lowest"] == pytest.approx(min(twin), abs=1e-5)
+    assert finding.share == pytest.approx(finding.numbers["mean"])
+    assert f"{sum(twin) / len(twin):.2f} on average, {min(twin):.2f} at the lowest" in finding.sentence
 
 
 def test_maps_that_turn_round_have_no_share_below_zero() -> None:
-    found = determinism(maps(0), [-maps(0), 1 - maps(0)])
-    assert found.numbers["mean"] == pytest.approx(-1.0)
-    assert found.share == 0.0
+    finding = determinism(maps(0), [-maps(0), 1 - maps(0)])
+    assert finding.numbers["mean"] == pytest.approx(-1.0)
+    assert finding.share == 0.0
 
 
 def test_constant_maps_are_counted_not_guessed() -> None:
     still = torch.ones(3, 6, 5)
-    found = determinism(maps(0), [maps(0), torch.cat([still[:1], maps(0)[1:]])])
-    assert found.numbers["undefined"] == 1
-    assert found.share == pytest.approx(1.0)
-    assert "(1 undefined: constant maps)" in found.sentence
+    finding = determinism(maps(0), [maps(0), torch.cat([still[:1], maps(0)[1:]])])
+    assert finding.numbers["undefined"] == 1
+    assert finding.share == pytest.approx(1.0)
+    assert "(1 undefined: constant maps)" in finding.sentence
     nothing = determinism(still, [still, 2 * still])
     assert (nothing.word, nothing.numbers["undefined"]) == ("varies", 6)
     assert math.isnan(nothing.share)

@@ -42,9 +42,9 @@ def runs(tmp_path_factory):
         "target": (scene, samples, ["gradient", "random"], ["complexity"], {"target": "least-likely"}),
         "alone": (scene, samples, ["gradient"], ["complexity"], {}),
     }
-    for name, (one, shown, methods, metrics, changes) in made.items():
+    for name, (planted, shown, methods, metrics, changes) in made.items():
         options = Options(shard=4, threads=1)
-        evaluate(one.classifier, shown, methods=methods, metrics=metrics, out=folder / name, options=options, **changes)
+        evaluate(planted.classifier, shown, methods=methods, metrics=metrics, out=folder / name, options=options, **changes)
     shutil.copytree(folder / "whole", folder / "unfinished")
     rewritten(folder / "unfinished", lambda record: record.update(finished=None))
     shutil.copytree(folder / "whole", folder / "older")
@@ -66,8 +66,8 @@ def test_a_later_run_adds_methods_and_metrics(runs):
     whole, more = Run(runs / "whole"), Run(runs / "more")
     both = JoinedRuns([whole, more])
     assert isinstance(both, Readable)
-    assert [one.label for one in both.record.spec.methods] == ["gradient", "grad-cam", "random", "input-x-gradient"]
-    assert [one.label for one in both.record.spec.metrics] == ["complexity", "sparsity", "average-drop"]
+    assert [spec.label for spec in both.record.spec.methods] == ["gradient", "grad-cam", "random", "input-x-gradient"]
+    assert [spec.label for spec in both.record.spec.metrics] == ["complexity", "sparsity", "average-drop"]
     scores = both.scores()
     pairs = set(zip(scores["method"], scores["metric"], strict=True))
     assert ("grad-cam", "sparsity") in pairs
@@ -102,27 +102,27 @@ def test_where_two_runs_hold_the_same_score_the_earlier_stands(runs):
 
 def test_a_deck_of_two_runs_has_the_cards_of_both_and_the_same_folder_counts_once(runs):
     card_set = cards_of_runs([runs / "whole", runs / "more", runs / "whole" / ".." / "whole"])
-    assert [one.method for one in card_set.methods] == ["gradient", "grad-cam", "input-x-gradient"]
+    assert [card.method for card in card_set.methods] == ["gradient", "grad-cam", "input-x-gradient"]
     assert card_set.notes == ()
     assert card_set.cards[0].measured("input-sensitivity")
 
 
 def test_a_run_without_controls_is_judged_by_those_of_another(runs):
     card_set = cards_of_runs([runs / "alone", runs / "whole"])
-    assert {one.method for one in card_set.cards if one.control} == {"random"}
+    assert {card.method for card in card_set.cards if card.control} == {"random"}
 
 
 def test_what_was_measured_of_each_run_enters_the_cards_and_the_earlier_run_stands(runs):
     def measured(run):
         share = 0.9 if run.folder.name == "whole" else 0.2
         return {
-            one: {"determinism": Finding(attribute="determinism", word="by hand", sentence="By hand.", share=share)}
-            for one in run.methods
+            method: {"determinism": Finding(attribute="determinism", word="by hand", sentence="By hand.", share=share)}
+            for method in run.methods
         }
 
     grades = {
-        one.method: one.grades["determinism"].share
-        for one in cards_of_runs([runs / "whole", runs / "more"], measured).methods
+        card.method: card.grades["determinism"].share
+        for card in cards_of_runs([runs / "whole", runs / "more"], measured).methods
     }
     assert grades == {"gradient": 0.9, "grad-cam": 0.9, "input-x-gradient": 0.2}
     assert math.isnan(cards_of_runs([runs / "whole"]).cards[0].grades["determinism"].share)  # nothing was measured before
@@ -149,7 +149,7 @@ def test_an_unfinished_run_is_read_and_said_to_be(runs):
 )
 def test_runs_that_do_not_belong_together_get_one_sentence(runs, names, sentence):
     with pytest.raises(SnellenError, match=sentence) as problem:
-        cards_of_runs([runs / one for one in names])
+        cards_of_runs([runs / name for name in names])
     assert "\n" not in str(problem.value)
 
 
@@ -163,10 +163,10 @@ def card_set():
 
 def test_a_comparison_has_all_ten_attributes_and_the_widest_gap_first(card_set):
     both = CardComparison.of(card_set, ["grad-cam", "gradient", "grad-cam"])
-    assert [one.method for one in both.cards] == ["grad-cam", "gradient"]
+    assert [card.method for card in both.cards] == ["grad-cam", "gradient"]
     assert len(both.rows) == 10
     assert [len(row.tests) for row in both.rows] == [0] * 5 + [2] * 5
-    sizes = [one.size for one in both.differences]
+    sizes = [difference.size for difference in both.differences]
     assert sizes == sorted(sizes, reverse=True)
     first = both.differences[0]
     assert first.size == pytest.approx(first.best.grades[first.attribute].share - first.worst.grades[first.attribute].share)
@@ -217,35 +217,37 @@ def snellen(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["snellen", *map(str, words)])
         with pytest.raises(SystemExit) as end:
             cli.main()
-        said = capsys.readouterr()
-        return end.value.code, said.out, said.err
+        captured = capsys.readouterr()
+        return end.value.code, captured.out, captured.err
 
     return call
 
 
 def test_recommend_prints_the_choice_and_writes_it(snellen, runs, tmp_path):
-    code, said, wrong = snellen(
+    code, output, wrong = snellen(
         "recommend", "--run", runs / "whole", "--run", runs / "more", "--need", "semantic-directness",
         "--nice", "minimality", "--unwanted", "input-sensitivity", "--json", tmp_path / "mine.json",
     )  # fmt: skip
     assert (code or 0, wrong) == (0, "")
-    assert "grad-cam, gradient and input-x-gradient meet your needs on this data" in said
+    assert "grad-cam, gradient and input-x-gradient meet your needs on this data" in output
     read = json.loads((tmp_path / "mine.json").read_text())
-    assert [one["method"] for one in read["places"]] == ["grad-cam", "gradient", "input-x-gradient"]
+    assert [place["method"] for place in read["places"]] == ["grad-cam", "gradient", "input-x-gradient"]
 
 
 def test_profiles_are_listed_without_a_run(snellen):
-    code, said, _ = snellen("recommend", "--profile", "list")
+    code, output, _ = snellen("recommend", "--profile", "list")
     assert (code or 0) == 0
-    assert "radiologist" in said
-    assert "unwanted: minimality" in said
+    assert "radiologist" in output
+    assert "unwanted: minimality" in output
 
 
 def test_compare_prints_methods_side_by_side(snellen, runs, tmp_path):
-    code, said, wrong = snellen("compare", "grad-cam", "gradient", "--run", runs / "whole", "--out", tmp_path / "both.html")
+    code, output, wrong = snellen(
+        "compare", "grad-cam", "gradient", "--run", runs / "whole", "--out", tmp_path / "both.html"
+    )
     assert (code or 0, wrong) == (0, "")
-    assert "semantic directness" in said
-    assert "3 images are too few for a verdict" in said
+    assert "semantic directness" in output
+    assert "3 images are too few for a verdict" in output
     assert (tmp_path / "both.html").read_text().startswith("<!doctype html>")
 
 
@@ -268,9 +270,9 @@ def test_compare_prints_methods_side_by_side(snellen, runs, tmp_path):
 )
 def test_a_mistake_exits_with_2_and_one_sentence(snellen, runs, words, sentence):
     at = [runs / word if before == "--run" else word for before, word in zip([None, *words], words, strict=False)]
-    code, said, wrong = snellen(*at)
+    code, output, wrong = snellen(*at)
     assert code == 2
     assert sentence in wrong
     assert wrong.startswith("snellen: ")
     assert wrong.count("\n") == 1
-    assert "Traceback" not in wrong + said
+    assert "Traceback" not in wrong + output

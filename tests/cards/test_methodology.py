@@ -40,21 +40,21 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     made = planted_run(tmp_path_factory.mktemp("runs") / "planted", METHODS_TRIED, METRICS_TRIED)
     before = contents(made.folder)
     measured(made)
-    after = {name: one for name, one in contents(made.folder).items() if not name.startswith("methodology")}
+    after = {name: digest for name, digest in contents(made.folder).items() if not name.startswith("methodology")}
     assert after == before, "the run's own files were touched"
     return made
 
 
 def contents(folder: Path) -> dict[str, str]:
     return {
-        str(one.relative_to(folder)): hashlib.sha256(one.read_bytes()).hexdigest()
-        for one in sorted(folder.rglob("*"))
-        if one.is_file()
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
     }
 
 
-def correlation(one: np.ndarray | torch.Tensor, other: np.ndarray | torch.Tensor) -> float:
-    return float(spearmanr(np.asarray(one).ravel(), np.asarray(other).ravel())[0])
+def correlation(first: np.ndarray | torch.Tensor, other: np.ndarray | torch.Tensor) -> float:
+    return float(spearmanr(np.asarray(first).ravel(), np.asarray(other).ravel())[0])
 
 
 def ids(run: Run, count: int) -> list[str]:
@@ -67,19 +67,19 @@ def ids(run: Run, count: int) -> list[str]:
 def test_planted_luck_is_found_and_its_numbers_are_those_of_a_naive_twin(run: Run) -> None:
     names = tuple(ids(run, 2))
     noise = [Rng(seed, names).normal("noise", (24, 24)) for seed in (0, 1, 2)]
-    maps = [RAMP + 0.3 * one for one in noise]
+    maps = [RAMP + 0.3 * draw for draw in noise]
     twin = [correlation(maps[0][i], other[i]) for other in maps[1:] for i in range(2)]
-    found = read(run)["planted-noise"]["determinism"]
-    assert found.word == "varies"
-    assert found.share == pytest.approx(sum(twin) / 4, abs=1e-5)
-    assert found.numbers["lowest"] == pytest.approx(min(twin), abs=1e-5)
-    assert (found.numbers["changed"], found.numbers["n"], found.numbers["seeds"]) == (1.0, 2, 2)
+    finding = read(run)["planted-noise"]["determinism"]
+    assert finding.word == "varies"
+    assert finding.share == pytest.approx(sum(twin) / 4, abs=1e-5)
+    assert finding.numbers["lowest"] == pytest.approx(min(twin), abs=1e-5)
+    assert (finding.numbers["changed"], finding.numbers["n"], finding.numbers["seeds"]) == (1.0, 2, 2)
 
 
 @pytest.mark.parametrize("name", ["planted-dial", "gradient", "grad-cam", "centre"])
 def test_what_has_no_luck_is_exact(run: Run, name: str) -> None:
-    found = read(run)[name]["determinism"]
-    assert (found.word, found.share) == ("exact", 1.0)
+    finding = read(run)[name]["determinism"]
+    assert (finding.word, finding.share) == ("exact", 1.0)
 
 
 def test_another_seed_also_draws_other_lessons(run: Run) -> None:
@@ -90,17 +90,17 @@ def test_another_seed_also_draws_other_lessons(run: Run) -> None:
 
 
 def test_a_planted_dial_moves_the_map_as_a_naive_twin_says(run: Run) -> None:
-    found = read(run)["planted-dial"]["hyperparameter-dependence"]
-    turn, idle, still = (found.numbers["settings"][name] for name in ("turn", "idle", "still"))
+    finding = read(run)["planted-dial"]["hyperparameter-dependence"]
+    turn, idle, still = (finding.numbers["settings"][name] for name in ("turn", "idle", "still"))
     twin = {"0.5": correlation(RAMP, 0.5 * RAMP + 0.5 * ACROSS.square()), "1.0": correlation(RAMP, ACROSS.square())}
-    assert {value: one["correlation"] for value, one in turn["values"].items()} == pytest.approx(twin, abs=1e-5)
+    assert {value: trial["correlation"] for value, trial in turn["values"].items()} == pytest.approx(twin, abs=1e-5)
     assert (turn["mean"], turn["lowest_value"]) == (pytest.approx(sum(twin.values()) / 2, abs=1e-5), "1.0")
     assert (idle["mean"], idle["moved"]) == (1.0, 0)
-    assert found.share == pytest.approx(max(0.0, turn["mean"]), abs=1e-5)
+    assert finding.share == pytest.approx(max(0.0, turn["mean"]), abs=1e-5)
     assert still["mean"] is None  # a constant map has no ranks; that is counted
     assert still["values"]["true"]["undefined"] == 2
-    assert "the map depends most on turn" in found.sentence
-    assert "2 correlations undefined: constant maps" in found.sentence
+    assert "the map depends most on turn" in finding.sentence
+    assert "2 correlations undefined: constant maps" in finding.sentence
 
 
 def test_values_that_cannot_work_are_left_out_with_the_reason(run: Run) -> None:
@@ -110,8 +110,8 @@ def test_values_that_cannot_work_are_left_out_with_the_reason(run: Run) -> None:
 
 
 def test_places_among_the_methods_are_those_of_a_naive_twin(run: Run) -> None:
-    found = read(run)["planted-dial"]["hyperparameter-dependence"]
-    metrics = found.numbers["metrics"]
+    finding = read(run)["planted-dial"]["hyperparameter-dependence"]
+    metrics = finding.numbers["metrics"]
     assert len(metrics) == 2
     assert "deletion" not in metrics  # the others cost nothing
     assert "energy-pointing-game" in metrics  # another attribute than sparseness and complexity
@@ -121,14 +121,14 @@ def test_places_among_the_methods_are_those_of_a_naive_twin(run: Run) -> None:
     )
     scores = run.scores()
     scores = scores[scores["sample"].isin(names)]
-    directions = {one.label: one.higher_is_better for one in run.record.spec.metrics}
+    directions = {spec.label: spec.higher_is_better for spec in run.record.spec.metrics}
     for metric in metrics:
         table = scores[scores["metric"] == metric].groupby("method")["value"].mean().drop("centre").to_dict()
         places = []
         for value in (table["planted-dial"], float(alone.table().loc["planted-dial(turn=1.0)", metric])):
-            ranked = sorted({**table, "planted-dial": value}.items(), key=lambda one: one[1], reverse=directions[metric])
+            ranked = sorted({**table, "planted-dial": value}.items(), key=lambda entry: entry[1], reverse=directions[metric])
             places.append(1 + [name for name, _ in ranked].index("planted-dial"))
-        assert found.numbers["settings"]["turn"]["values"]["1.0"]["places"][metric] == places
+        assert finding.numbers["settings"]["turn"]["values"]["1.0"]["places"][metric] == places
 
 
 def test_the_default_is_tried_where_the_run_has_another_value(run: Run) -> None:
@@ -147,42 +147,42 @@ def test_maps_with_other_settings_learn_from_all_images(run: Run) -> None:
 
 
 def test_a_layer_is_moved_to_earlier_ones(run: Run) -> None:
-    found = read(run)["grad-cam"]["hyperparameter-dependence"].numbers["settings"]["layer"]
-    assert found["own"] == "pool"
-    assert set(found["values"]) == {"second", "first"}
+    layers = read(run)["grad-cam"]["hyperparameter-dependence"].numbers["settings"]["layer"]
+    assert layers["own"] == "pool"
+    assert set(layers["values"]) == {"second", "first"}
 
 
 def test_a_method_without_settings_depends_on_none(tmp_path: Path) -> None:
-    found = measured(planted_run(tmp_path, ["edge", "random"], ["deletion"]))
+    findings = measured(planted_run(tmp_path, ["edge", "random"], ["deletion"]))
     for name in ("edge", "random"):
-        assert found[name]["hyperparameter-dependence"].share == 1.0
-        assert found[name]["hyperparameter-dependence"].sentence == "It has no settings."
+        assert findings[name]["hyperparameter-dependence"].share == 1.0
+        assert findings[name]["hyperparameter-dependence"].sentence == "It has no settings."
 
 
 def test_luck_is_divided_out_of_what_settings_do(run: Run) -> None:
     """As a naive twin says: maps with another setting have another seed too, as those have that show luck alone."""
     findings = read(run)["planted-noise"]
-    found, chance = findings["hyperparameter-dependence"], findings["determinism"].share
+    finding, chance = findings["hyperparameter-dependence"], findings["determinism"].share
     own, other = (Rng(seed, tuple(ids(run, 2))).normal("noise", (24, 24)) for seed in (0, 1))
     twin = {
         text: sum(correlation((RAMP + 0.3 * own)[i], (RAMP + spread * other)[i]) for i in range(2)) / 2
         for text, spread in (("0.1", 0.1), ("2.0", 2.0), ("2", 0.3))
     }
-    settings = found.numbers["settings"]
+    settings = finding.numbers["settings"]
     tried = {**settings["spread"]["values"], **settings["idle"]["values"]}
-    assert {value: one["correlation"] for value, one in tried.items()} == pytest.approx(twin, abs=1e-5)
+    assert {value: trial["correlation"] for value, trial in tried.items()} == pytest.approx(twin, abs=1e-5)
     assert settings["idle"]["mean"] == pytest.approx(chance, abs=0.05)  # it does nothing
     assert 0.25 < chance < 0.75
     left = (twin["0.1"] + twin["2.0"]) / 2 / chance
-    assert found.share == pytest.approx(left, abs=1e-5)
-    assert f"another seed alone gives {chance:.2f}, of which {left:.0%} is left" in found.sentence
+    assert finding.share == pytest.approx(left, abs=1e-5)
+    assert f"another seed alone gives {chance:.2f}, of which {left:.0%} is left" in finding.sentence
     assert "another seed" not in read(run)["gradient"]["hyperparameter-dependence"].sentence
 
 
 def test_of_a_method_that_is_nearly_all_luck_nothing_is_said_about_settings(tmp_path: Path) -> None:
-    found = measured(planted_run(tmp_path, ["planted-noise(spread=5.0)"], None))["planted-noise(spread=5.0)"]
-    assert found["determinism"].share < 0.25
-    dependence = found["hyperparameter-dependence"]
+    findings = measured(planted_run(tmp_path, ["planted-noise(spread=5.0)"], None))["planted-noise(spread=5.0)"]
+    assert findings["determinism"].share < 0.25
+    dependence = findings["hyperparameter-dependence"]
     assert (dependence.word, math.isnan(dependence.share)) == ("not known", True)
     assert "cannot be told from chance" in dependence.sentence
     assert set(dependence.numbers["settings"]["spread"]["values"]) == {"0.1", "2.0", "0.3"}  # the numbers are shown
@@ -192,37 +192,37 @@ def test_of_a_method_that_is_nearly_all_luck_nothing_is_said_about_settings(tmp_
 
 
 def test_needs_and_costs_are_there_for_every_method(run: Run) -> None:
-    found = read(run)
-    assert list(found) == METHODS_TRIED
-    words = {name: one["model-agnosticism"].word for name, one in found.items()}
+    findings = read(run)
+    assert list(findings) == METHODS_TRIED
+    words = {name: by_attribute["model-agnosticism"].word for name, by_attribute in findings.items()}
     assert words["gradient"] == "gradients"
     assert words["grad-cam"] == "white box"
     assert words["planted-dial"] == "black box"
-    for one in found.values():
-        cost = one["computational-efficiency"].numbers
+    for by_attribute in findings.values():
+        cost = by_attribute["computational-efficiency"].numbers
         assert cost["order"] == math.floor(math.log10(cost["seconds"]))
-        assert one["determinism"].source is not None
-        assert one["determinism"].source.kind == "run"
-    numbers = found["gradient"]["computational-efficiency"].numbers
+        assert by_attribute["determinism"].source is not None
+        assert by_attribute["determinism"].source.kind == "run"
+    numbers = findings["gradient"]["computational-efficiency"].numbers
     assert (numbers["forward"], numbers["backward"]) == (1, 1)
 
 
 def test_a_method_that_failed_in_the_run_is_refused_on_this_model_and_the_others_are_measured(tmp_path: Path) -> None:
     with pytest.raises(UnfinishedError):
         planted_run(tmp_path, ["planted-failure(when=always)", "gradient"], None)
-    found = measured(Run(tmp_path))
-    broken = found["planted-failure(when=always)"]
+    findings = measured(Run(tmp_path))
+    broken = findings["planted-failure(when=always)"]
     assert list(broken) == ["model-agnosticism"]
     assert broken["model-agnosticism"].share == 0.0
     assert "the planted failure" in broken["model-agnosticism"].sentence
-    assert found["gradient"]["determinism"].share == 1.0
+    assert findings["gradient"]["determinism"].share == 1.0
 
 
 def test_what_fails_with_another_seed_or_setting_is_not_known_and_says_why(tmp_path: Path) -> None:
-    found = measured(planted_run(tmp_path, ["planted-failure", "centre"], None))["planted-failure"]
-    assert math.isnan(found["determinism"].share)
-    assert "the planted failure" in found["determinism"].sentence
-    when = found["hyperparameter-dependence"].numbers["settings"]["when"]
+    findings = measured(planted_run(tmp_path, ["planted-failure", "centre"], None))["planted-failure"]
+    assert math.isnan(findings["determinism"].share)
+    assert "the planted failure" in findings["determinism"].sentence
+    when = findings["hyperparameter-dependence"].numbers["settings"]["when"]
     assert "the planted failure" in when["not_tried"]["always"]
     assert when["values"]["never"]["correlation"] == 1.0
 
@@ -256,9 +256,9 @@ def test_a_stopped_measurement_goes_on_where_it_was(tmp_path: Path, at: str) -> 
         measured(made, observer=Stopping(at))
     assert read(made) == {}
     kept = json.loads((tmp_path / "methodology" / "measured.json").read_bytes())
-    units = {one: text for one, text in contents(tmp_path / "methodology").items() if "/units/" in one}
-    found = measured(made)
-    assert set(found) == {"planted-noise", "planted-dial"}
+    units = {path: text for path, text in contents(tmp_path / "methodology").items() if "/units/" in path}
+    findings = measured(made)
+    assert set(findings) == {"planted-noise", "planted-dial"}
     later = json.loads((tmp_path / "methodology" / "measured.json").read_bytes())
     assert kept["costs"].items() <= later["costs"].items(), "a timing was made twice"
     assert kept["plan"].items() <= later["plan"].items(), "what was planned changed"
@@ -300,13 +300,13 @@ def test_a_run_of_the_command_line_is_loaded_from_its_settings_and_the_plan_is_t
         {"model": "digits", "images": "zoo:digits", "methods": ["gradient", "random"], "metrics": ["sparsity"],
          "out": str(tmp_path), "seed": 3, "condition": "rotation(degrees=20)"}
     )  # fmt: skip
-    made, heard = settings.run(Silent()), Listening()
-    found = measure(made, observer=heard, images=2, seeds=2)
-    assert found["gradient"]["determinism"].share == 1.0
-    assert found["random"]["determinism"].share < 0.2
-    assert "2 methods of" in heard.notes[1]
-    assert "8 maps with up to 2 other seeds and 8 maps with other settings, about" in heard.notes[1]
-    assert heard.passes.backward > 0
+    made, listener = settings.run(Silent()), Listening()
+    findings = measure(made, observer=listener, images=2, seeds=2)
+    assert findings["gradient"]["determinism"].share == 1.0
+    assert findings["random"]["determinism"].share < 0.2
+    assert "2 methods of" in listener.notes[1]
+    assert "8 maps with up to 2 other seeds and 8 maps with other settings, about" in listener.notes[1]
+    assert listener.passes.backward > 0
 
 
 # Mistakes ------------------------------------------------------------------------------------------------------------

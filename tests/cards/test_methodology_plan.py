@@ -23,17 +23,17 @@ def plan(run: Run) -> Any:
 @pytest.mark.parametrize("slower", [pytest.param(0.1, marks=pytest.mark.exhaustive), 10.0])
 def test_a_busy_machine_plans_and_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slower: float) -> None:
     """Both what the clock says of a map and what it says of the model are ten times as much, or as little."""
-    given = {"images": 3, "seeds": 2, "passes": 4}  # 4 passes of 224×224 are 348 of 24×24: not enough for everything
+    settings = {"images": 3, "seeds": 2, "passes": 4}  # 4 passes of 224×224 are 348 of 24×24: not enough for everything
     quiet = planted_run(tmp_path / "quiet", COSTLY, ["sparseness"])
-    first = measured(quiet, **given)
+    first = measured(quiet, **settings)
     clock = time.perf_counter
     monkeypatch.setattr(time, "perf_counter", lambda: slower * clock())
     busy = planted_run(tmp_path / "busy", COSTLY, ["sparseness"])
-    second = measured(busy, **given)
+    second = measured(busy, **settings)
     assert plan(busy) == plan(quiet)
-    left = [reason for one in plan(quiet).values() for *_, reason in one["left"]]
+    left = [reason for entry in plan(quiet).values() for *_, reason in entry["left"]]
     assert "a map would cost about as much as 300 forward passes" in left, "everything fits, so nothing is shown"
-    assert {one["swept"] for one in plan(quiet).values()} == {1, 3}
+    assert {entry["swept"] for entry in plan(quiet).values()} == {1, 3}
     for name in COSTLY:
         for attribute in ("determinism", "hyperparameter-dependence"):
             assert second[name][attribute].sentence == first[name][attribute].sentence
@@ -51,8 +51,8 @@ def test_the_plan_of_a_method_does_not_hang_on_the_others_or_on_when_they_came(t
 
 
 def test_with_the_least_budget_every_setting_is_tried_once(tmp_path: Path) -> None:
-    found = measured(planted_run(tmp_path, COSTLY[:1], None), passes=0)[COSTLY[0]]
-    settings = found["hyperparameter-dependence"].numbers["settings"]
-    tried = {name: len(one["values"]) for name, one in settings.items()}
+    findings = measured(planted_run(tmp_path, COSTLY[:1], None), passes=0)[COSTLY[0]]
+    settings = findings["hyperparameter-dependence"].numbers["settings"]
+    tried = {name: len(setting["values"]) for name, setting in settings.items()}
     assert tried == {"steps": 1, "tolerance": 1, "baseline": 1, "of": 1, "fold": 1}
-    assert (found["determinism"].numbers["n"], found["determinism"].numbers["seeds"]) == (1, 2)
+    assert (findings["determinism"].numbers["n"], findings["determinism"].numbers["seeds"]) == (1, 2)

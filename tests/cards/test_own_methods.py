@@ -69,9 +69,11 @@ def test_a_method_that_wraps_another_needs_what_that_one_needs(run):
 
 def test_a_run_with_a_method_that_is_not_installed_here_says_what_to_do(run):
     METHODS._classes.pop("louder")
-    with pytest.raises(SnellenError, match="has the method 'louder', which no installed package registers; install") as told:
+    with pytest.raises(
+        SnellenError, match="has the method 'louder', which no installed package registers; install"
+    ) as refusal:
         cards_of_runs([run.folder])
-    assert "snellen.plugins" in str(told.value)
+    assert "snellen.plugins" in str(refusal.value)
 
 
 def test_a_run_made_in_python_says_where_its_methodology_is_measured_and_is(run):
@@ -79,8 +81,8 @@ def test_a_run_made_in_python_says_where_its_methodology_is_measured_and_is(run)
         SnellenError, match=r"snellen\.cards\.methodology\.measure\(run, classifier=\.\.\., samples=\.\.\.\)"
     ):
         methodology.measure(run)
-    found = again(run)
-    assert found["louder"]["determinism"].word == "exact"
+    findings = again(run)
+    assert findings["louder"]["determinism"].word == "exact"
     assert cards_of_runs([run.folder]).find("louder").grades["determinism"].share == 1
 
 
@@ -91,14 +93,14 @@ def test_what_was_measured_but_cannot_be_read_gets_one_sentence(run, broken):
     file = run.folder / "methodology" / methodology.FILE
     file.parent.mkdir()
     file.write_text(json.dumps(methodology._new_state(run) | {"findings": {"grad-cam": broken}}))
-    found = CliRunner().invoke(app, ["card", "grad-cam", "--run", str(run.folder)])
-    assert isinstance(found.exception, SnellenError)
-    assert "cannot be read; delete it, and the methodology is measured again" in str(found.exception)
+    result = CliRunner().invoke(app, ["card", "grad-cam", "--run", str(run.folder)])
+    assert isinstance(result.exception, SnellenError)
+    assert "cannot be read; delete it, and the methodology is measured again" in str(result.exception)
 
 
 def test_a_test_that_was_not_run_is_not_said_to_be_evaluated(run):
     own = cards_of_runs([run.folder]).find("louder")
-    gone = replace(own, evidence=tuple(replace(one, n=0, undefined=0, reason="not run") for one in own.evidence))
+    gone = replace(own, evidence=tuple(replace(row, n=0, undefined=0, reason="not run") for row in own.evidence))
     assert "Not counted: not run." in write_markdown(gone)
     assert "Evaluated with" not in write_markdown(gone)
 

@@ -32,27 +32,27 @@ def path(card_set, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with Browser() as found:
-        yield found
-        assert found.errors == []
+    with Browser() as opened:
+        yield opened
+        assert opened.errors == []
 
 
 def test_the_ranking_is_pythons_with_people_at_every_level(browser, path, card_set):
     browser.size(1280)
     browser.open(path)
-    asked = [Priorities(levels={"people": level}) for level in ("essential", "nice", "unwanted")]
-    asked += [
-        Priorities(levels={**one.levels, "people": level})
-        for one in profiles()
+    queries = [Priorities(levels={"people": level}) for level in ("essential", "nice", "unwanted")]
+    queries += [
+        Priorities(levels={**profile.levels, "people": level})
+        for profile in profiles()
         for level in ("essential", "nice", "unwanted")
     ]
     states = set()
-    for one in asked:
-        wishes = f"{{levels: {dict(one.levels)}, cost: null, blackBox: false}}"
+    for query in queries:
+        wishes = f"{{levels: {dict(query.levels)}, cost: null, blackBox: false}}"
         got = browser.run(f"""rank(data.methods, {wishes}).map((one) => [one.method.label, one.score, one.state,
             one.sacrifice && [one.sacrifice.name, one.sacrifice.best.label], one.decided.map((each) => each.name)])""")
-        wanted = recommend(card_set, one)
-        for (label, score, state, sacrifice, decided), place in zip(got, wanted.places, strict=True):
+        choice = recommend(card_set, query)
+        for (label, score, state, sacrifice, decided), place in zip(got, choice.places, strict=True):
             assert (label, state) == (place.card.method, place.state)
             assert score == pytest.approx(place.score, abs=1e-12)
             assert sacrifice == ([place.sacrifice.attribute, place.sacrifice.method] if place.sacrifice else None)
@@ -66,9 +66,9 @@ def test_the_wish_is_in_the_form_in_the_address_and_in_the_answer(browser, path,
     browser.open(path, "#priorities?essential=people")
     browser.rest()
     assert browser.run("document.querySelector('input[name=people][value=essential]').checked")
-    wanted = recommend(card_set, Priorities(levels={"people": "essential"}))
+    choice = recommend(card_set, Priorities(levels={"people": "essential"}))
     shown = "[...document.querySelectorAll('#ranking > ol .entry')].map((one) => one.dataset.method)"
-    assert browser.run(shown) == [one.card.method for one in wanted.qualified]
+    assert browser.run(shown) == [place.card.method for place in choice.qualified]
     assert "helps people" in browser.run("document.querySelector('#ranking').innerText")
     browser.run("document.querySelector('input[name=people][value=nice]').click()")
     browser.rest()
@@ -111,7 +111,7 @@ def test_the_section_is_read_by_colour_shape_and_word_and_fits_on_paper(browser,
     assert "● good" in " ".join(seen.split()).replace("●good", "● good")
     assert "against no map" in seen
     colour = browser.run("getComputedStyle(document.querySelector('#card-people')).color")
-    parts = [int(one) / 255 for one in colour[4:-1].split(",")]
-    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts]
+    parts = [int(channel) / 255 for channel in colour[4:-1].split(",")]
+    linear = [channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4 for channel in parts]
     assert 1.05 / (float(np.dot(linear, [0.2126, 0.7152, 0.0722])) + 0.05) > 4.5
     assert browser.sheets() <= 5

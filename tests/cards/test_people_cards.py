@@ -45,9 +45,9 @@ def simulated() -> CardSet:
     return studied_deck(study(source="simulated"))
 
 
-def printed(found, width: int = 110) -> str:
+def printed(printable_object, width: int = 110) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(found)
+    console.print(printable_object)
     return " ".join(console.file.getvalue().split())
 
 
@@ -57,9 +57,9 @@ def printed(found, width: int = 110) -> str:
 def test_the_grade_is_the_formula_of_every_grade(card_set):
     assert card_set.studied
     # (½ + Σ v) / (1 + n): a pass counts 1, an open test ½, a fail 0; questionnaires and sharpness count nothing here.
-    wanted = {"grad-cam": (0.5 + 1 + 0.5) / 3, "rise(masks=100)": 0.5 / 3, "gradient": (0.5 + 0.5) / 3,
+    expected = {"grad-cam": (0.5 + 1 + 0.5) / 3, "rise(masks=100)": 0.5 / 3, "gradient": (0.5 + 0.5) / 3,
               "integrated-gradients(steps=8)": 2.5 / 3}  # fmt: skip
-    for name, share in wanted.items():
+    for name, share in expected.items():
         assert card_set.find(name).grades["people"].share == pytest.approx(share)
     assert list(card_set.cards[0].grades) == list(PRIORITIES)
 
@@ -77,56 +77,60 @@ def test_the_ten_attributes_stay_ten(card_set):
 
 
 def test_a_task_says_what_it_was_held_against_and_who_saw_what(card_set):
-    one = next(one for one in card_set.find("grad-cam").evidence if one.metric == "people:error-detection")
-    assert (one.test, one.verdict, one.n, one.counted) == ("Error detection", "pass", 30, "30 people")
-    assert one.mean == pytest.approx(0.8)
-    assert [(each.control, each.mean) for each in one.against] == [("no map", pytest.approx(0.2))]
-    assert one.source.kind == "people"
-    assert one.source.data == "30 people saw its maps (overlay), 31 saw none"
-    assert "2026-02-03 to 2026-02-17" in one.source.settings
-    assert one.weight == 1.0
+    row = next(
+        evidence_row
+        for evidence_row in card_set.find("grad-cam").evidence
+        if evidence_row.metric == "people:error-detection"
+    )
+    assert (row.test, row.verdict, row.n, row.counted) == ("Error detection", "pass", 30, "30 people")
+    assert row.mean == pytest.approx(0.8)
+    assert [(each.control, each.mean) for each in row.against] == [("no map", pytest.approx(0.2))]
+    assert row.source.kind == "people"
+    assert row.source.data == "30 people saw its maps (overlay), 31 saw none"
+    assert "2026-02-03 to 2026-02-17" in row.source.settings
+    assert row.weight == 1.0
 
 
 def test_sharpness_fills_the_card_s_own_test_and_counts_there(card_set):
     plain = planted_deck()
     for name, signs in SAID.items():
         card = card_set.find(name)
-        (mine,) = [one for one in card.measured("minimality") if one.test == "Visual Sharpening"]
+        (mine,) = [evidence_row for evidence_row in card.measured("minimality") if evidence_row.test == "Visual Sharpening"]
         assert mine.verdict == {"+": "pass", "=": "fail", "?": "inconclusive"}[signs[2]]
         assert {each.control for each in mine.against} == {"random", "edge"}
-    before, after = (one.find("grad-cam").grades["minimality"] for one in (plain, card_set))
+    before, after = (compared.find("grad-cam").grades["minimality"] for compared in (plain, card_set))
     assert after.weight == pytest.approx(before.weight + 1)
     assert after.share > before.share
 
 
 def test_a_method_that_people_did_not_see_is_not_known():
-    found = seen_by_many(40)
-    grade = found.find("occlusion").grades["people"]
+    card_set = seen_by_many(40)
+    grade = card_set.find("occlusion").grades["people"]
     assert math.isnan(grade.share)
     assert grade.reason == "its maps were not shown to people"
 
 
 def test_several_studies_stand_beside_each_other():
     other = study(digest="6" * 32, title="Again", outcomes=study().outcomes[:1])
-    found = studied_deck(study(), other).find("grad-cam")
-    labels = [one.metric for one in found.measured("people") if one.weight]
+    card = studied_deck(study(), other).find("grad-cam")
+    labels = [row.metric for row in card.measured("people") if row.weight]
     assert len(set(labels)) == len(labels) == 3
-    assert found.grades["people"].share == pytest.approx((0.5 + 1 + 0.5 + 1) / 4)
+    assert card.grades["people"].share == pytest.approx((0.5 + 1 + 0.5 + 1) / 4)
 
 
 def test_without_an_arm_without_maps_nothing_counts():
     first = study().outcomes[0]
     nobody = {"verdict": "not counted", "reason": "no arm without maps to compare with", "against": ()}
-    standings = tuple(replace(one, others=one.against, **nobody) for one in first.standings)
-    arms = tuple(one for one in first.arms if one.method != "none")
-    found = studied_deck(study(outcomes=(replace(first, standings=standings, arms=arms),)))
-    assert found.studied
-    card = found.find("grad-cam")
+    standings = tuple(replace(standing, others=standing.against, **nobody) for standing in first.standings)
+    arms = tuple(arm for arm in first.arms if arm.method != "none")
+    card_set = studied_deck(study(outcomes=(replace(first, standings=standings, arms=arms),)))
+    assert card_set.studied
+    card = card_set.find("grad-cam")
     assert math.isnan(card.grades["people"].share)
     assert card.grades["people"].reason == "no arm without maps to compare with"
-    choice = recommend(found, Priorities.read(need=["people"]))
-    assert {one.state for one in choice.places} == {"not known"}
-    assert any("a study that shows" in one for one in choice.remedies)
+    choice = recommend(card_set, Priorities.read(need=["people"]))
+    assert {place.state for place in choice.places} == {"not known"}
+    assert any("a study that shows" in remedy for remedy in choice.remedies)
 
 
 # Simulated people --------------------------------------------------------------------------------------------------------
@@ -136,26 +140,26 @@ def test_simulated_people_are_marked_and_count_nothing(simulated):
     assert not simulated.studied
     plain = planted_deck()
     for card in simulated.methods:
-        assert all(one.weight == 0 and one.verdict == "not counted" for one in card.evidence if one.by_people)
+        assert all(row.weight == 0 and row.verdict == "not counted" for row in card.evidence if row.by_people)
         for attribute in ATTRIBUTES:
             before = plain.find(card.method).grades[attribute]
             assert card.grades[attribute] == before or math.isnan(before.share)
         assert math.isnan(card.grades["people"].share)
     assert opposed(simulated.run) == {}
-    assert all(not one.people for one in simulated.trust.values())
-    assert any("simulated people" in one for one in simulated.notes)
+    assert all(not trust.people for trust in simulated.trust.values())
+    assert any("simulated people" in note for note in simulated.notes)
     card = simulated.find("grad-cam")
     for form in (words(page(simulated)), words(card_page(card, simulated)), write_markdown(card), printed(printable(card))):
         assert "simulated people" in form
         assert "otherwise pass" in form
-    assert "simulated people" in {one["source"]["kind"] for one in as_json(card)["evidence"]}
+    assert "simulated people" in {row["source"]["kind"] for row in as_json(card)["evidence"]}
 
 
 def test_simulated_people_are_no_reason_to_recommend_anything(simulated):
     with pytest.raises(SnellenError, match="no study with people belongs to"):
         recommend(simulated, Priorities.read(nice=["people"]))
     assert "People can do more with it" not in page(simulated)
-    row = next(one for one in grid_of(simulated).tests if one.test == "Visual Sharpening")
+    row = next(test_row for test_row in grid_of(simulated).tests if test_row.test == "Visual Sharpening")
     assert row.reason == "not run: needs people"
 
 
@@ -175,7 +179,9 @@ def test_the_page_has_a_section_of_people_and_is_well_formed(card_set):
     assert "too few yet" not in seen  # thirty people are no thirty images
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
     assert list(data["wishes"]) == list(PRIORITIES)
-    assert [one["grades"]["people"] for one in data["methods"]] == [one.grades["people"].share for one in card_set.methods]
+    assert [entry["grades"]["people"] for entry in data["methods"]] == [
+        card.grades["people"].share for card in card_set.methods
+    ]
 
 
 def test_a_single_card_and_a_comparison_have_it_too(card_set):
@@ -183,11 +189,13 @@ def test_a_single_card_and_a_comparison_have_it_too(card_set):
     assert "Use to people" in single
     assert "a questionnaire is information" in single
     comparison = CardComparison.of(card_set, ["grad-cam", "rise"])
-    assert [one.attribute for one in comparison.rows] == list(PRIORITIES)
+    assert [row.attribute for row in comparison.rows] == list(PRIORITIES)
     text = comparison_page(comparison)
     assert Outline(text).wrong == []
     assert "Error detection" in words(text)
-    assert "use to people: grad-cam 0.67: passes 1 of 2 tests" in " ".join(one.words for one in comparison.differences)
+    assert "use to people: grad-cam 0.67: passes 1 of 2 tests" in " ".join(
+        difference.words for difference in comparison.differences
+    )
     assert "PEOPLE" in printed(PrintedComparison(comparison))
 
 
@@ -202,13 +210,13 @@ def test_the_terminal_says_verdict_difference_and_study(card_set):
 def test_markdown_comes_back_as_it_was(card_set, name):
     card = card_set.find(name)
     text = write_markdown(card)
-    found = read_markdown(text)
-    assert found == document(card)
-    assert [one.test for one in found.of("people")] == [
+    markdown_card = read_markdown(text)
+    assert markdown_card == document(card)
+    assert [result.test for result in markdown_card.of("people")] == [
         "Error detection", "Class accuracy", "Satisfaction (questionnaire)", "Trust (questionnaire)"
     ]  # fmt: skip
-    assert found.of("people")[0].verdict == {"+": "pass", "-": "fail", "?": "inconclusive"}[SAID[name][0]]
-    assert "Error detection" in printed(printable(found))
+    assert markdown_card.of("people")[0].verdict == {"+": "pass", "-": "fail", "?": "inconclusive"}[SAID[name][0]]
+    assert "Error detection" in printed(printable(markdown_card))
     assert text.count("## People") == 1
     assert "## People" not in write_markdown(planted_deck().find(name))
 
@@ -217,7 +225,7 @@ def test_json_comes_back_as_it_was_and_older_cards_stay_readable(card_set):
     card = card_set.find("grad-cam")
     text = write_json(card)
     assert as_json(read_json(text)) == as_json(card)
-    trust = next(one["trust"] for one in as_json(card)["evidence"] if one["metric"] == "input-sensitivity-1")
+    trust = next(row["trust"] for row in as_json(card)["evidence"] if row["metric"] == "input-sensitivity-1")
     assert trust["people"].startswith("goes against people")
     plain = write_json(planted_deck().find("grad-cam"))
     assert '"people"' not in plain
@@ -242,26 +250,28 @@ def test_a_metric_that_goes_against_people_is_marked_and_keeps_its_weight(card_s
 
 def test_table_a2_has_people_s_answer(card_set):
     grid = grid_of(card_set)
-    row = next(one for one in grid.tests if one.test == "Visual Sharpening")
+    row = next(test_row for test_row in grid.tests if test_row.test == "Visual Sharpening")
     assert (row.metric, row.reason, row.higher_is_better) == ("people:sharpness", "", True)
-    assert {one.method: one.verdict for one in row.cells if not one.control} == {
+    assert {cell.method: cell.verdict for cell in row.cells if not cell.control} == {
         name: {"+": "pass", "=": "fail", "?": "inconclusive"}[signs[2]] for name, signs in SAID.items()
     }
-    controls = {one.method: one for one in row.cells if one.control}
+    controls = {cell.method: cell for cell in row.cells if cell.control}
     assert controls["random"].mean == 4.0
     assert controls["random"].verdict == ""
     assert controls["centre"].reason == "not run: people did not see its maps"
     assert ("Visual Sharpening", "grad-cam") not in grid.empty
-    line = next(one for one in results_markdown(grid).splitlines() if one.startswith("| Visual Sharpening"))
+    line = next(text for text in results_markdown(grid).splitlines() if text.startswith("| Visual Sharpening"))
     assert "● 4.20" in line
     assert "needs people" not in words(suite_page(grid))
     assert "people:sharpness" in set(grid.table()["metric"])
 
 
 def test_of_several_studies_table_a2_has_the_one_with_most_people():
-    small = study(digest="6" * 32, people=20, outcomes=tuple(replace(one, score="small") for one in study().outcomes))
+    small = study(
+        digest="6" * 32, people=20, outcomes=tuple(replace(task_outcome, score="small") for task_outcome in study().outcomes)
+    )
     for order in ((study(), small), (small, study())):
-        row = next(one for one in grid_of(studied_deck(*order)).tests if one.test == "Visual Sharpening")
+        row = next(test_row for test_row in grid_of(studied_deck(*order)).tests if test_row.test == "Visual Sharpening")
         assert "small" not in row.summary
 
 
@@ -270,18 +280,18 @@ def test_of_several_studies_table_a2_has_the_one_with_most_people():
 
 def test_people_can_be_needed_liked_and_unwanted(card_set):
     need = recommend(card_set, Priorities.read(need=["people"], nice=["minimality"]))
-    assert [(one.card.method, one.state) for one in need.places] == [
+    assert [(place.card.method, place.state) for place in need.places] == [
         ("integrated-gradients(steps=8)", "met"), ("grad-cam", "met"), ("gradient", "missed"), ("rise(masks=100)", "missed"),
     ]  # fmt: skip
     first = need.places[0]
-    shares = [first.card.grades[one].share for one in ("people", "minimality")]
+    shares = [first.card.grades[attribute].share for attribute in ("people", "minimality")]
     assert first.score == pytest.approx((3 * shares[0] + shares[1]) / 4)
     assert first.needs[0].words == "passes 2 of 2 tests (Error detection: better than no map, +0.20 [+0.10, +0.30])"
     seen = printed(PrintedRecommendation(need))
     assert "needed: use to people; nice to have: minimality" in seen
     assert choice_json(need)["priorities"]["levels"]["people"] == "essential"
-    wanted, unwanted = (recommend(card_set, Priorities.read(**{how: ["people"]})) for how in ("nice", "unwanted"))
-    assert [one.card.method for one in wanted.places] == [one.card.method for one in reversed(unwanted.places)]
+    liked, unwanted = (recommend(card_set, Priorities.read(**{how: ["people"]})) for how in ("nice", "unwanted"))
+    assert [place.card.method for place in liked.places] == [place.card.method for place in reversed(unwanted.places)]
 
 
 def test_where_no_study_was_joined_people_cannot_be_asked_for():
@@ -295,10 +305,10 @@ def test_where_no_study_was_joined_people_cannot_be_asked_for():
 
 
 def test_a_study_of_questionnaires_alone_says_nothing_about_use():
-    found = studied_deck(study(outcomes=(scale("trust"),)))
-    assert math.isnan(found.find("grad-cam").grades["people"].share)
+    card_set = studied_deck(study(outcomes=(scale("trust"),)))
+    assert math.isnan(card_set.find("grad-cam").grades["people"].share)
 
 
 def test_the_command_line_names_people_beside_the_attributes():
-    said = CliRunner().invoke(app, ["recommend", "--need", "peopel"])
-    assert "did you mean 'people'" in str(said.exception)
+    result = CliRunner().invoke(app, ["recommend", "--need", "peopel"])
+    assert "did you mean 'people'" in str(result.exception)

@@ -25,44 +25,44 @@ INTERVIEWS = {
 
 @pytest.mark.parametrize("user", INTERVIEWS)
 def test_the_nine_profiles_are_those_of_the_interviews(user):
-    one = profile_named(user)
+    profile = profile_named(user)
     for level, letters in zip(("essential", "nice", "unimportant", "unwanted"), INTERVIEWS[user], strict=True):
-        assert {name for name, found in one.levels.items() if found == level} == {LETTERS[it] for it in letters.split()}, (
-            level
-        )
-    assert one.task
-    assert one.role
+        assert {name for name, stated in profile.levels.items() if stated == level} == {
+            LETTERS[it] for it in letters.split()
+        }, level
+    assert profile.task
+    assert profile.role
 
 
 def test_profiles_are_nine_with_names_of_their_own_and_only_one_was_not_asked_all():
-    names = [one.name for one in profiles()]
+    names = [profile.name for profile in profiles()]
     assert len(set(names)) == 9
     assert "radiologist" in names
-    assert [one.user for one in profiles()] == list(INTERVIEWS)
-    partial = [one for one in profiles() if len(one.levels) < len(ATTRIBUTES)]
-    assert [one.name for one in partial] == ["radiologist"]
+    assert [profile.user for profile in profiles()] == list(INTERVIEWS)
+    partial = [profile for profile in profiles() if len(profile.levels) < len(ATTRIBUTES)]
+    assert [profile.name for profile in partial] == ["radiologist"]
     assert "not talked about" in partial[0].note
     assert isinstance(partial[0], Profile)
 
 
 def test_options_win_over_the_profile():
-    found = Priorities.read(
+    priorities = Priorities.read(
         profile="radiologist", nice=["determinism"], unwanted=["minimality"], unimportant=["Hyperparameter dependence"]
     )
-    assert found.level("determinism") == "nice"
-    assert found.level("minimality") == "unwanted"
-    assert found.level("hyperparameter-dependence") == "unimportant"
-    assert found.level("perceptual-correspondence") == "essential"
-    assert found.at("essential") == ("perceptual-correspondence",)
-    assert found.weighed == ("determinism", "minimality", "perceptual-correspondence")
+    assert priorities.level("determinism") == "nice"
+    assert priorities.level("minimality") == "unwanted"
+    assert priorities.level("hyperparameter-dependence") == "unimportant"
+    assert priorities.level("perceptual-correspondence") == "essential"
+    assert priorities.at("essential") == ("perceptual-correspondence",)
+    assert priorities.weighed == ("determinism", "minimality", "perceptual-correspondence")
 
 
 def test_several_names_in_one_word_and_in_several():
-    found = Priorities.read(need=["determinism, model-sensitivity", "minimality"], avoid_cost="1.5min", black_box=True)
-    assert found.at("essential") == ("determinism", "model-sensitivity", "minimality")
-    assert found.avoid_cost == 90
-    assert found.black_box
-    assert {found.level(one) for one in ATTRIBUTES} == {"essential", "unimportant"}
+    priorities = Priorities.read(need=["determinism, model-sensitivity", "minimality"], avoid_cost="1.5min", black_box=True)
+    assert priorities.at("essential") == ("determinism", "model-sensitivity", "minimality")
+    assert priorities.avoid_cost == 90
+    assert priorities.black_box
+    assert {priorities.level(attribute) for attribute in ATTRIBUTES} == {"essential", "unimportant"}
     assert set(LEVELS) > {"essential", "unimportant"}
 
 
@@ -74,7 +74,7 @@ def test_costs(text, seconds):
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("options", "sentence"),
     [
         ({"need": ["determinsm"]}, r"--need has an unknown attribute 'determinsm'; did you mean 'determinism'\?"),
         ({"unwanted": ["speed"]}, "--unwanted has an unknown attribute 'speed'"),
@@ -89,9 +89,9 @@ def test_costs(text, seconds):
         ({"need": [" , "]}, "nothing was asked for"),
     ],
 )
-def test_a_mistake_is_one_sentence(given, sentence):
+def test_a_mistake_is_one_sentence(options, sentence):
     with pytest.raises(SnellenError, match=sentence) as problem:
-        Priorities.read(**given)
+        Priorities.read(**options)
     assert "\n" not in str(problem.value)
 
 

@@ -29,11 +29,11 @@ def test_every_method_has_prose_that_agrees_with_its_code(name):
     cited = " ".join(CITATIONS[key] for key in prose.references)
     for person in prose.developers:
         assert person.split()[-1] in cited, f"{person} is in none of the references"
-    for one in dataclasses.fields(METHODS[name]):
+    for setting in dataclasses.fields(METHODS[name]):
         text = " ".join(prose.sections["hyperparameter-dependence"].split())
-        told = re.search(rf"`{one.name}` \((?:default )?`([^`]*)`", text)
-        assert told, f"the setting '{one.name}' and its default are not explained"
-        assert told[1].lower().replace("none", "null") == text_of(getattr(METHODS[name](), one.name))
+        match = re.search(rf"`{setting.name}` \((?:default )?`([^`]*)`", text)
+        assert match, f"the setting '{setting.name}' and its default are not explained"
+        assert match[1].lower().replace("none", "null") == text_of(getattr(METHODS[name](), setting.name))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -90,7 +90,7 @@ e
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("---\nmethod", "method", "must begin with front matter"),
         ("title: Grad-CAM", "title: [", "not YAML"),
@@ -103,9 +103,9 @@ e
         ("\nSummary.\n", "\n", "says nothing under 'the summary'"),
     ],
 )
-def test_prose_that_breaks_a_rule_is_refused_in_a_sentence(old, new, told):
+def test_prose_that_breaks_a_rule_is_refused_in_a_sentence(old, new, message):
     assert read_prose(GOOD, "grad-cam").summary == "Summary."
-    with pytest.raises(SnellenError, match=re.escape(told)) as refusal:
+    with pytest.raises(SnellenError, match=re.escape(message)) as refusal:
         read_prose(GOOD.replace(old, new), "grad-cam")
     assert "\n" not in str(refusal.value)
 
@@ -115,12 +115,12 @@ def test_the_literature_has_the_verdicts_of_the_six_public_cards():
     assert counts == {
         "integrated-gradients": 25, "gradient": 22, "smoothgrad": 16, "grad-cam": 14, "lime": 5, "xrai": 4,
     }  # fmt: skip
-    assert Counter(one.verdict for _, one in literature()) == {"pass": 30, "inconclusive": 37, "fail": 19}
-    for name, one in literature():
-        assert one.test in TESTS[one.attribute], (name, one.test)
-        assert one.source.kind == "literature"
-        assert one.weight == 0
+    assert Counter(row.verdict for _, row in literature()) == {"pass": 30, "inconclusive": 37, "fail": 19}
+    for name, row in literature():
+        assert row.test in TESTS[row.attribute], (name, row.test)
+        assert row.source.kind == "literature"
+        assert row.weight == 0
     assert len(literature_of("grad-cam")) == 14
-    assert {test for tests in TESTS.values() for test in tests} - {one.test for _, one in literature()} == {
+    assert {test for tests in TESTS.values() for test in tests} - {row.test for _, row in literature()} == {
         "Region Perturbation", "Sufficiency", "Minimality",
     }  # fmt: skip

@@ -35,14 +35,14 @@ def card_set():
     return planted_deck()
 
 
-def shown(found, width=100) -> str:
+def shown(renderable, width=100) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(found)
+    console.print(renderable)
     return console.file.getvalue()
 
 
-def ask(**given) -> Priorities:
-    return Priorities.read(**given)
+def ask(**options) -> Priorities:
+    return Priorities.read(**options)
 
 
 # The formula -------------------------------------------------------------------------------------------------------------
@@ -55,23 +55,23 @@ def test_the_score_by_hand():
             "gradient": {"determinism": 0.5, "minimality": 0.8},
         }
     )
-    found = recommend(card_set, ask(need=["determinism"], nice=["input-sensitivity"], unwanted=["minimality"]))
-    first, second = found.places
+    choice = recommend(card_set, ask(need=["determinism"], nice=["input-sensitivity"], unwanted=["minimality"]))
+    first, second = choice.places
     assert (first.card.method, second.card.method) == ("grad-cam", "gradient")
     assert first.score == pytest.approx((3 * 0.9 + 1 * 0.6 + 1 * (1 - 0.2)) / 5)
     assert second.score == pytest.approx((3 * 0.5 + 1 * 0.5 + 1 * (1 - 0.8)) / 5)
     assert (first.state, second.state) == ("met", "met")  # half is enough, and what is nice may be unknown
-    assert [one.attribute for one in first.decided] == ["determinism", "minimality", "input-sensitivity"]
-    assert [one.weighed for one in first.decided] == pytest.approx([3 * 0.4 / 5, 0.6 / 5, 0.1 / 5])
+    assert [reason.attribute for reason in first.decided] == ["determinism", "minimality", "input-sensitivity"]
+    assert [reason.weighed for reason in first.decided] == pytest.approx([3 * 0.4 / 5, 0.6 / 5, 0.1 / 5])
 
 
 def test_unwanted_reverses_the_order_and_refuses_nothing():
     card_set = hand_deck({"grad-cam": {"minimality": 0.1}, "gradient": {"minimality": 0.9}})
-    wanted = recommend(card_set, ask(nice=["minimality"]))
+    liked = recommend(card_set, ask(nice=["minimality"]))
     unwanted = recommend(card_set, ask(unwanted=["minimality"]))
-    assert [one.card.method for one in wanted.places] == ["gradient", "grad-cam"]
-    assert [one.card.method for one in unwanted.places] == ["grad-cam", "gradient"]
-    assert all(one.state == "met" for one in unwanted.places)
+    assert [place.card.method for place in liked.places] == ["gradient", "grad-cam"]
+    assert [place.card.method for place in unwanted.places] == ["grad-cam", "gradient"]
+    assert all(place.state == "met" for place in unwanted.places)
     assert "much minimality 0.90" in shown(PrintedRecommendation(unwanted))
 
 
@@ -84,25 +84,25 @@ def test_groups_come_before_scores_and_ties_go_by_name():
             "gradient": {"determinism": 0.5, "minimality": 0.0},
         }
     )
-    found = recommend(card_set, ask(need=["determinism"], nice=["minimality,input-sensitivity"]))
-    assert [(one.card.method, one.state) for one in found.places] == [
+    choice = recommend(card_set, ask(need=["determinism"], nice=["minimality,input-sensitivity"]))
+    assert [(place.card.method, place.state) for place in choice.places] == [
         ("gradient", "met"), ("lime", "met"), ("rise", "not known"), ("smoothgrad", "missed"),
     ]  # fmt: skip
-    assert [one.place for one in found.places] == [1, 2, 3, 4]
-    assert found.sentence == "gradient and lime meet your needs on this data, none better than the others."
-    said = shown(PrintedRecommendation(found))
-    assert "the name: lime has the same score" in said
-    assert "first is gradient in 100 %; among equals the name decides" in " ".join(said.split())
-    assert math.isnan(found.places[2].first)  # no contender, for others qualify
+    assert [place.place for place in choice.places] == [1, 2, 3, 4]
+    assert choice.sentence == "gradient and lime meet your needs on this data, none better than the others."
+    output = shown(PrintedRecommendation(choice))
+    assert "the name: lime has the same score" in output
+    assert "first is gradient in 100 %; among equals the name decides" in " ".join(output.split())
+    assert math.isnan(choice.places[2].first)  # no contender, for others qualify
 
 
 def test_those_that_share_the_first_place_are_named_together():
     card_set = hand_deck({"rise": {"minimality": 0.9}, "lime": {"minimality": 0.9}, "gradient": {"minimality": 0.6}})
-    found = recommend(card_set, ask(need=["minimality"]))
-    assert found.sentence == (
+    choice = recommend(card_set, ask(need=["minimality"]))
+    assert choice.sentence == (
         "lime and rise meet your needs best on this data, with the same score, and 1 other method does too."
     )
-    assert [one.card.method for one in found.level] == ["lime", "rise"]
+    assert [place.card.method for place in choice.level] == ["lime", "rise"]
 
 
 def test_conditions_are_hard_and_an_unknown_cost_is_not_known_to_meet_one():
@@ -110,11 +110,11 @@ def test_conditions_are_hard_and_an_unknown_cost_is_not_known_to_meet_one():
         {name: {"minimality": 0.9} for name in ("rise", "lime", "occlusion", "gradient", "grad-cam")},
         seconds={"rise": 2.0, "lime": 2.1, "gradient": 0.1, "grad-cam": 9.0},
     )
-    found = recommend(card_set, ask(nice=["minimality"], avoid_cost="2s", black_box=True))
-    assert {one.card.method: one.state for one in found.places} == {
+    choice = recommend(card_set, ask(nice=["minimality"], avoid_cost="2s", black_box=True))
+    assert {place.card.method: place.state for place in choice.places} == {
         "rise": "met", "occlusion": "not known", "lime": "missed", "gradient": "missed", "grad-cam": "missed",
     }  # fmt: skip
-    words = {(one.card.method, need.name): need.words for one in found.places for need in one.needs}
+    words = {(place.card.method, need.name): need.words for place in choice.places for need in place.needs}
     assert words["lime", "avoid-cost"] == "takes 2.10 s per image, more than 2.00 s"
     assert words["gradient", "black-box"] == "needs the model's gradients"
     assert words["grad-cam", "black-box"] == "needs the model's gradients and layer"
@@ -122,13 +122,13 @@ def test_conditions_are_hard_and_an_unknown_cost_is_not_known_to_meet_one():
 
 def test_conditions_alone_choose_without_a_score():
     card_set = hand_deck({"rise": {}, "gradient": {}, "lime": {}})
-    found = recommend(card_set, ask(black_box=True))
-    assert [one.card.method for one in found.qualified] == ["lime", "rise"]
-    assert all(math.isnan(one.score) and math.isnan(one.first) for one in found.places)
-    assert found.sentence == "lime and rise meet your needs on this data, none better than the others."
-    said = shown(PrintedRecommendation(found))
-    assert "the name: conditions alone put no method before another" in said
-    assert "score 0" not in said
+    choice = recommend(card_set, ask(black_box=True))
+    assert [place.card.method for place in choice.qualified] == ["lime", "rise"]
+    assert all(math.isnan(place.score) and math.isnan(place.first) for place in choice.places)
+    assert choice.sentence == "lime and rise meet your needs on this data, none better than the others."
+    output = shown(PrintedRecommendation(choice))
+    assert "the name: conditions alone put no method before another" in output
+    assert "score 0" not in output
 
 
 def test_what_is_sacrificed_is_the_widest_gap_to_the_best():
@@ -139,8 +139,8 @@ def test_what_is_sacrificed_is_the_widest_gap_to_the_best():
             "rise": {"minimality": 0.9},
         }
     )
-    found = recommend(card_set, ask(need=["determinism"], nice=["minimality,input-sensitivity"]))
-    lost = {one.card.method: one.sacrifice for one in found.places}
+    choice = recommend(card_set, ask(need=["determinism"], nice=["minimality,input-sensitivity"]))
+    lost = {place.card.method: place.sacrifice for place in choice.places}
     assert (lost["grad-cam"].attribute, lost["grad-cam"].method) == ("minimality", "rise")
     assert (lost["grad-cam"].own, lost["grad-cam"].other) == (0.3, 0.9)
     assert (lost["gradient"].attribute, lost["gradient"].method) == ("determinism", "grad-cam")
@@ -184,36 +184,36 @@ def test_methods_that_are_alike_keep_their_order():
 
 def test_the_pareto_set_against_a_naive_twin():
     shares = np.random.default_rng(0).integers(0, 4, (40, 3)) / 3
-    found = pareto(shares)
-    for at, one in enumerate(shares.tolist()):
+    front = pareto(shares)
+    for at, own in enumerate(shares.tolist()):
         beaten = False
         for other in shares.tolist():
-            no_worse = sum(b >= a for a, b in zip(one, other, strict=True)) == 3
-            better = sum(b > a for a, b in zip(one, other, strict=True)) > 0
+            no_worse = sum(b >= a for a, b in zip(own, other, strict=True)) == 3
+            better = sum(b > a for a, b in zip(own, other, strict=True)) > 0
             beaten = beaten or (no_worse and better)
-        assert found[at] is not beaten
-    assert 0 < sum(found) < 40
+        assert front[at] is not beaten
+    assert 0 < sum(front) < 40
 
 
 # Nine people -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("profile", [one.name for one in profiles()])
+@pytest.mark.parametrize("profile", [profile.name for profile in profiles()])
 def test_every_profile_gets_the_method_that_was_planted_for_it_and_a_reason(card_set, profile):
-    found = recommend(card_set, ask(profile=profile))
-    best = found.places[0]
+    choice = recommend(card_set, ask(profile=profile))
+    best = choice.places[0]
     assert (best.card.method, best.state) == (EXPECTED[profile], "met")
     assert all(need.words and need.grade.share >= 0.5 for need in best.needs)
-    said = shown(PrintedRecommendation(found))
-    assert f"{EXPECTED[profile]} meets your needs best on this data" in said
-    assert "gives up" in said
-    assert {one.card.method for one in found.places} == set(TESTS)  # controls are never recommended
-    for place in found.places[1:]:
+    output = shown(PrintedRecommendation(choice))
+    assert f"{EXPECTED[profile]} meets your needs best on this data" in output
+    assert "gives up" in output
+    assert {place.card.method for place in choice.places} == set(TESTS)  # controls are never recommended
+    for place in choice.places[1:]:
         assert place.state == "met" or any(need.state == "missed" and need.words for need in place.needs)
-    if len(found.qualified) > 1:
+    if len(choice.qualified) > 1:
         assert best.decided
-        assert "decided by" in said
-        assert sum(one.first for one in found.qualified) == pytest.approx(1)
+        assert "decided by" in output
+        assert sum(place.first for place in choice.qualified) == pytest.approx(1)
     assert best.pareto
 
 
@@ -221,7 +221,8 @@ def test_minimality_divides_two_of_the_nine(card_set):
     wants = recommend(card_set, ask(profile="inspection-developer", nice=["minimality"]))
     unwants = recommend(card_set, ask(profile="inspection-developer"))
     score = {
-        at: {one.card.method: one.score for one in found.places} for at, found in (("with", wants), ("without", unwants))
+        at: {place.card.method: place.score for place in choice.places}
+        for at, choice in (("with", wants), ("without", unwants))
     }
     minimal, broad = "integrated-gradients(steps=8)", "grad-cam"
     assert score["with"][minimal] > score["without"][minimal]
@@ -229,8 +230,8 @@ def test_minimality_divides_two_of_the_nine(card_set):
 
 
 def test_reasons_carry_tests_and_numbers(card_set):
-    found = recommend(card_set, ask(need=["input-sensitivity"]))
-    words = {one.card.method: one.needs[0].words for one in found.places}
+    choice = recommend(card_set, ask(need=["input-sensitivity"]))
+    words = {place.card.method: place.needs[0].words for place in choice.places}
     assert words["grad-cam"].startswith("passes 2 of 2 tests (Test 1 of input-sensitivity: better than ")
     assert "+0.4" in words["grad-cam"]
     assert words["gradient"].startswith("fails 2 of 2 tests (Test 1 of input-sensitivity: worse than ")
@@ -241,76 +242,78 @@ def test_reasons_carry_tests_and_numbers(card_set):
 
 
 def test_none_qualifies(card_set):
-    found = recommend(card_set, ask(need=["minimality,perceptual-correspondence,determinism"]))
-    assert found.qualified == ()
-    assert found.sentence.startswith("No method meets your needs on this data; ")
-    assert {one.card.method: [need.name for need in one.unmet] for one in found.nearest} == {
+    choice = recommend(card_set, ask(need=["minimality,perceptual-correspondence,determinism"]))
+    assert choice.qualified == ()
+    assert choice.sentence.startswith("No method meets your needs on this data; ")
+    assert {place.card.method: [need.name for need in place.unmet] for place in choice.nearest} == {
         "grad-cam": ["minimality"],
         "integrated-gradients(steps=8)": ["perceptual-correspondence"],
         "gradient": ["perceptual-correspondence"],
     }  # rise misses two
-    gaps = [one.unmet[0].short for one in found.nearest]
+    gaps = [place.unmet[0].short for place in choice.nearest]
     assert gaps == sorted(gaps)
-    said = shown(PrintedRecommendation(found))
-    assert "Nearest: " in said
-    assert "misses " in said
-    assert math.isnan(found.places[0].first)
+    output = shown(PrintedRecommendation(choice))
+    assert "Nearest: " in output
+    assert "misses " in output
+    assert math.isnan(choice.places[0].first)
 
 
 def test_the_nearest_say_what_they_take(card_set):
-    said = shown(
+    output = shown(
         PrintedRecommendation(recommend(card_set, ask(need=["perceptual-correspondence"], avoid_cost="1s", black_box=True)))
     )
-    assert "No method meets your needs on this data; " in said
-    nearest = " ".join(said.partition("Nearest: ")[2].split("1  ■")[0].split())
+    assert "No method meets your needs on this data; " in output
+    nearest = " ".join(output.partition("Nearest: ")[2].split("1  ■")[0].split())
     assert nearest.startswith(
         "grad-cam needs the model's gradients and layer; rise(masks=100) takes 4.00 s per image, more than"
     )
 
 
 def test_too_few_images_are_said_with_how_many_are_missing():
-    found = recommend(planted_deck(images=7), ask(need=["determinism,model-sensitivity"]))
-    assert found.sentence == "No method is shown to meet your needs on this data: model sensitivity is not known."
-    assert found.places[0].state == "not known"
-    assert "model sensitivity: 23 more images would allow a verdict" in found.remedies
-    assert "7 images are too few for a verdict, which needs at least 30" in found.cautions
-    assert "7 images of the 30 that a verdict needs" in shown(PrintedRecommendation(found))
+    choice = recommend(planted_deck(images=7), ask(need=["determinism,model-sensitivity"]))
+    assert choice.sentence == "No method is shown to meet your needs on this data: model sensitivity is not known."
+    assert choice.places[0].state == "not known"
+    assert "model sensitivity: 23 more images would allow a verdict" in choice.remedies
+    assert "7 images are too few for a verdict, which needs at least 30" in choice.cautions
+    assert "7 images of the 30 that a verdict needs" in shown(PrintedRecommendation(choice))
 
 
 def test_what_was_never_measured_is_said_with_the_command_that_measures_it():
     card_set = hand_deck({"grad-cam": {"minimality": 0.9}, "gradient": {"minimality": 0.2}})
-    found = recommend(card_set, ask(need=["determinism,label-sensitivity"], nice=["minimality"], avoid_cost="2s"))
-    assert found.sentence.endswith("determinism, label sensitivity and cost are not known.")
-    assert found.remedies[0].endswith("measures determinism and cost")
-    assert "--metrics random-logit" in found.remedies[1]
+    choice = recommend(card_set, ask(need=["determinism,label-sensitivity"], nice=["minimality"], avoid_cost="2s"))
+    assert choice.sentence.endswith("determinism, label sensitivity and cost are not known.")
+    assert choice.remedies[0].endswith("measures determinism and cost")
+    assert "--metrics random-logit" in choice.remedies[1]
 
 
 def test_marks_of_metrics_that_decide_are_told(card_set):
-    def doubt(one):
+    def doubt(row):
         return (
-            replace(one, trust=replace(one.trust, fooled_by=("edge",), beaten=0.4)) if one.metric == "minimality-1" else one
+            replace(row, trust=replace(row.trust, fooled_by=("edge",), beaten=0.4)) if row.metric == "minimality-1" else row
         )
 
     doubted = replace(
-        card_set, cards=tuple(replace(one, evidence=tuple(map(doubt, one.evidence))) for one in card_set.cards)
+        card_set, cards=tuple(replace(card, evidence=tuple(map(doubt, card.evidence))) for card in card_set.cards)
     )
-    assert not any("marked" in one for one in recommend(card_set, ask(nice=["minimality"])).cautions)
-    told = recommend(doubted, ask(nice=["minimality"])).cautions
-    assert any("1 of 2 tests by marked metrics; minimality-1" in one and "fooled: edge" in one for one in told)
+    assert not any("marked" in caution for caution in recommend(card_set, ask(nice=["minimality"])).cautions)
+    cautions = recommend(doubted, ask(nice=["minimality"])).cautions
+    assert any(
+        "1 of 2 tests by marked metrics; minimality-1" in caution and "fooled: edge" in caution for caution in cautions
+    )
 
 
 def test_a_first_choice_that_is_deaf_to_the_input_is_said_to_be_though_nobody_asked(card_set):
     warned = [
-        one
-        for one in recommend(card_set, ask(need=["minimality,determinism,hyperparameter-dependence"])).cautions
-        if "did not" in one
+        caution
+        for caution in recommend(card_set, ask(need=["minimality,determinism,hyperparameter-dependence"])).cautions
+        if "did not" in caution
     ]
     assert len(warned) == 1
     assert warned[0].startswith(
         "you did not ask for input sensitivity, but gradient has only 0.17 there: fails 2 of 2 tests"
     )
-    asked = recommend(card_set, ask(need=["minimality,determinism"], nice=["input-sensitivity"]))
-    assert not any("did not ask" in one for one in asked.cautions)
+    choice = recommend(card_set, ask(need=["minimality,determinism"], nice=["input-sensitivity"]))
+    assert not any("did not ask" in caution for caution in choice.cautions)
 
 
 # What is printed and written ---------------------------------------------------------------------------------------------
@@ -318,19 +321,19 @@ def test_a_first_choice_that_is_deaf_to_the_input_is_said_to_be_though_nobody_as
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_lines_fit_and_shapes_carry_words(card_set, width):
-    said = shown(PrintedRecommendation(recommend(card_set, ask(profile="fairness-researcher"))), width)
-    assert max(map(len, said.splitlines())) <= width
-    assert "● meets your needs" in said
-    assert "■ misses a need" in said
+    output = shown(PrintedRecommendation(recommend(card_set, ask(profile="fairness-researcher"))), width)
+    assert max(map(len, output.splitlines())) <= width
+    assert "● meets your needs" in output
+    assert "■ misses a need" in output
     assert max(map(len, shown(PrintedProfiles(profiles()), width).splitlines())) <= width
 
 
 def test_json_holds_the_same(card_set, tmp_path):
-    found = recommend(card_set, ask(profile="radiologist", avoid_cost="1s"))
-    read = json.loads(write_json(found, tmp_path / "choice.json").read_text())
-    assert read["sentence"] == found.sentence
-    assert [one["method"] for one in read["places"]] == [one.card.method for one in found.places]
+    choice = recommend(card_set, ask(profile="radiologist", avoid_cost="1s"))
+    read = json.loads(write_json(choice, tmp_path / "choice.json").read_text())
+    assert read["sentence"] == choice.sentence
+    assert [place["method"] for place in read["places"]] == [place.card.method for place in choice.places]
     assert read["places"][0]["needs"][0]["name"] == "determinism"
     assert read["priorities"]["levels"]["minimality"] == "unimportant"
     assert read["priorities"]["avoid_cost"] == 1.0
-    assert any(one["first"] is None for one in read["places"])
+    assert any(place["first"] is None for place in read["places"])

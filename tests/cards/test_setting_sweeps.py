@@ -18,25 +18,25 @@ def trial(setting: str, value: str, weight: int) -> SettingTrial:
 
 
 def values(trials: list[SettingTrial]) -> set[str]:
-    return {f"{one.setting}={one.value}" for one in trials}
+    return {f"{trial.setting}={trial.value}" for trial in trials}
 
 
 def test_every_declared_value_is_a_trial_and_its_price_follows_the_passes() -> None:
     method = METHODS.build("integrated-gradients", {"steps": 8})
     trials, left = trials_of(method, small_bench(), 0.5)
     assert not left
-    steps = {one.value: one.weight for one in trials if one.setting == "steps"}
+    steps = {trial.value: trial.weight for trial in trials if trial.setting == "steps"}
     assert steps == {"32": 96.5, "100": 300.5, "null": 1539.5}  # the default comes last, for the run has another
-    assert {one.value for one in trials if one.setting == "baseline"} == {"black", "blur", "gaussian"}
-    assert all(label(one.method) != label(method) for one in trials)
-    assert all(one.method.steps == 8 for one in trials if one.setting != "steps")  # type: ignore[attr-defined]
+    assert {trial.value for trial in trials if trial.setting == "baseline"} == {"black", "blur", "gaussian"}
+    assert all(label(trial.method) != label(method) for trial in trials)
+    assert all(trial.method.steps == 8 for trial in trials if trial.setting != "steps")  # type: ignore[attr-defined]
 
 
 def test_settings_of_a_wrapped_method_stay_as_they_are() -> None:
     method = METHODS.parse("smoothgrad(of=input-x-gradient, samples=4)")
     trials, _ = trials_of(method, small_bench(), 0.0)
-    assert {label(one.method.of) for one in trials if one.setting == "samples"} == {"input-x-gradient"}  # type: ignore[attr-defined]
-    assert {one.value for one in trials if one.setting == "of"} == {"gradient", "gradient(fold=sum)", "grad-cam"}
+    assert {label(trial.method.of) for trial in trials if trial.setting == "samples"} == {"input-x-gradient"}  # type: ignore[attr-defined]
+    assert {trial.value for trial in trials if trial.setting == "of"} == {"gradient", "gradient(fold=sum)", "grad-cam"}
 
 
 def test_a_layer_that_the_method_cannot_use_is_left_out_with_the_reason() -> None:
@@ -101,7 +101,7 @@ def test_luck_is_divided_out_of_maps_of_known_make() -> None:
     steady, other, *lucks = torch.randn(4, 200_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     turned = 0.5 * steady + math.sqrt(0.75) * other
     own, again, tried = steady + lucks[0], steady + lucks[1], turned + lucks[1]
-    chance, moved = (float(np.corrcoef(own, one)[0, 1]) for one in (again, tried))
+    chance, moved = (float(np.corrcoef(own, values)[0, 1]) for values in (again, tried))
     assert (chance, moved) == (pytest.approx(0.5, abs=0.01), pytest.approx(0.25, abs=0.01))
     assert remaining(moved, chance) == pytest.approx(0.5, abs=0.02)
     shared = float(np.corrcoef(own, turned + lucks[0])[0, 1])  # under one seed luck looks like likeness
