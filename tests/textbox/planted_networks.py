@@ -24,22 +24,24 @@ class Planted(nn.Module):
         self.decide = decide
         self.certainty = certainty
         self.weight = nn.Parameter(torch.zeros(1))
-        ink = {(one.name, kind): int(look.sum()) for one in OBJECTS for kind, look in zip(one.kinds, one.masks, strict=True)}
+        ink = {
+            (item.name, kind): int(look.sum()) for item in OBJECTS for kind, look in zip(item.kinds, item.masks, strict=True)
+        }
         shown = list(bucket_contents(OBJECTS))
-        self.amounts = torch.tensor([sum(ink.get(part, 0) for part in one.items()) for one in shown])
+        self.amounts = torch.tensor([sum(ink.get(part, 0) for part in contents.items()) for contents in shown])
         assert len(set(self.amounts.tolist())) == len(shown)
         self.there = {
-            "box1": torch.tensor([one["box1"] is not None for one in shown]),
-            "box2": torch.tensor([one["box2"] is not None for one in shown]),
-            "text": torch.tensor([one["text"] is not None for one in shown]),
-            "B": torch.tensor([one["text"] == "B" for one in shown]),
+            "box1": torch.tensor([contents["box1"] is not None for contents in shown]),
+            "box2": torch.tensor([contents["box2"] is not None for contents in shown]),
+            "text": torch.tensor([contents["text"] is not None for contents in shown]),
+            "B": torch.tensor([contents["text"] == "B" for contents in shown]),
         }
 
     def forward(self, inputs: Tensor) -> Tensor:
         amount = inputs[:, 0].flatten(1).sum(dim=1).round()
         bucket = (amount[:, None] == self.amounts).int().argmax(dim=1)
-        said = self.decide({name: truth[bucket] for name, truth in self.there.items()}).float() * 2 - 1
-        return 0.5 * self.certainty * torch.stack([-said, said], dim=1) + self.weight
+        sign = self.decide({name: truth[bucket] for name, truth in self.there.items()}).float() * 2 - 1
+        return 0.5 * self.certainty * torch.stack([-sign, sign], dim=1) + self.weight
 
 
 def planted(rule: str, decide: Callable[[Seen], Tensor], *, certainty: float = 20.0) -> TrainedNetwork:

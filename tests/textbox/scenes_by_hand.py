@@ -18,7 +18,7 @@ def exam_of(
     focus: Sequence[Sequence[Box]], avoid: Sequence[Sequence[Box]], *, side: int = 64, buckets: Sequence[int] | None = None
 ) -> ExamScenes:
     """An exam of scenes that have these rectangles to focus on and these to avoid, and nothing else."""
-    most = max(len(one) + len(other) for one, other in zip(focus, avoid, strict=True)) or 1
+    most = max(len(good) + len(bad) for good, bad in zip(focus, avoid, strict=True)) or 1
     boxes = torch.zeros(len(focus), most, 4, dtype=torch.int64)
     focused, avoided = (torch.zeros(len(focus), most, dtype=torch.bool) for _ in range(2))
     ink = torch.zeros(len(focus), most, side, side, dtype=torch.bool)

@@ -30,9 +30,9 @@ def test_tau_is_scipys_where_that_is_defined() -> None:
     scores = np.round(generator.random((40, 9)), 1)
     scores[generator.random((40, 9)) < 0.1] = NAN
     expected = []
-    for one, other in zip(truth, scores, strict=True):
-        known = ~np.isnan(other)
-        expected.append(kendalltau(one[known], other[known]).statistic)
+    for true_row, other in zip(truth, scores, strict=True):
+        defined = ~np.isnan(other)
+        expected.append(kendalltau(true_row[defined], other[defined]).statistic)
     assert tau(truth, scores).values() == pytest.approx(expected)
 
 

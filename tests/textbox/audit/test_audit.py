@@ -124,11 +124,11 @@ def test_believed_is_who_sees_among_methods_alone_too() -> None:
     helped = truth.copy()
     helped[:, :6] = 0.5  # methods are all the same to it, controls are below and the oracle is above
     made = trial(truth=(truth, True), helped=(helped, True), turned=(-truth, True))
-    found = Audit(scores=made, table=audit_table(made), left_out={}, seconds=0.0)
-    assert found.cell("helped", "simple")["verdict"] == "sees"
-    assert found.cell("helped", "simple")["own_verdict"] == "blind"
-    assert found.believed("simple") == (["truth"], ["helped"])
-    assert [one.label for one in found.order] == ["truth", "helped", "turned"]
+    result = Audit(scores=made, table=audit_table(made), left_out={}, seconds=0.0)
+    assert result.cell("helped", "simple")["verdict"] == "sees"
+    assert result.cell("helped", "simple")["own_verdict"] == "blind"
+    assert result.believed("simple") == (["truth"], ["helped"])
+    assert [metric.label for metric in result.order] == ["truth", "helped", "turned"]
 
 
 def test_undefined_scores_are_counted_and_give_no_verdict(table) -> None:
@@ -164,21 +164,21 @@ def test_what_holds_in_some_networks_only_is_not_to_be_believed() -> None:
     some = truth.copy()
     some[np.arange(IMAGES) % len(SETTINGS) == 7] *= -1
     made = trial(truth=(truth, True), some=(some, True))
-    found = Audit(scores=made, table=audit_table(made), left_out={}, seconds=0.0)
-    cell = found.cell("some", "complex")
+    result = Audit(scores=made, table=audit_table(made), left_out={}, seconds=0.0)
+    cell = result.cell("some", "complex")
     assert cell["auc"] == pytest.approx(0.75)
     alone = 1.96 * cell["auc_error_images"]
     assert cell["auc"] - alone > 0.6
     assert cell["auc_low"] < 0.5 < cell["auc_high"]
     assert (cell["verdict"], cell["own_verdict"]) == ("unclear", "unclear")
-    assert found.believed("complex")[0] == ["truth"]
-    assert found.cell("some", "simple")["verdict"] == "sees"
-    assert "To be believed in complex settings, for they see among methods alone too: truth." in summary(found)
+    assert result.believed("complex")[0] == ["truth"]
+    assert result.cell("some", "simple")["verdict"] == "sees"
+    assert "To be believed in complex settings, for they see among methods alone too: truth." in summary(result)
 
 
 def test_metrics_that_cannot_be_tried_are_named() -> None:
     metrics, left_out = choose_metrics(None)
-    labels = [one.traits.name for one in metrics]
+    labels = [metric.traits.name for metric in metrics]
     assert "deletion" in labels
     assert "relevance-mass" in labels
     assert "plausibility" not in labels  # looks at the truth, and is no reference
@@ -203,9 +203,9 @@ def test_impossible_wishes_are_refused(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def real(tmp_path_factory, monkeypatch_module) -> Audit:
     out = tmp_path_factory.mktemp("audit")
-    wanted = (["simple-fr"], ["gradient", "input-x-gradient"], ["deletion", "sparsity", "random-logit"])
-    first = audit(*wanted, out=out, images=6, observer=Silent())
-    assert audit(*wanted, out=out, images=6, observer=Silent()).table.equals(first.table)
+    arguments = (["simple-fr"], ["gradient", "input-x-gradient"], ["deletion", "sparsity", "random-logit"])
+    first = audit(*arguments, out=out, images=6, observer=Silent())
+    assert audit(*arguments, out=out, images=6, observer=Silent()).table.equals(first.table)
     return first
 
 
@@ -228,11 +228,11 @@ class Breaking(Oracle):
 
 
 def test_a_method_that_breaks_has_no_maps_and_the_others_are_tried_all_the_same(monkeypatch_module, tmp_path: Path) -> None:
-    found = audit(["simple-fr"], ["gradient", Breaking()], ["sparsity"], out=tmp_path, images=1, observer=Silent())
-    field = found.method_table().set_index("method")["simple"]
+    result = audit(["simple-fr"], ["gradient", Breaking()], ["sparsity"], out=tmp_path, images=1, observer=Silent())
+    field = result.method_table().set_index("method")["simple"]
     assert math.isnan(field["breaking"])
     assert field["gradient"] > 0
-    assert found.cell("sparsity", "simple")["undefined"] == len(found.scores)
+    assert result.cell("sparsity", "simple")["undefined"] == len(result.scores)
 
 
 def test_a_small_audit_for_real(real: Audit) -> None:

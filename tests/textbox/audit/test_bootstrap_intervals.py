@@ -36,15 +36,15 @@ def test_networks_that_disagree_widen_the_interval_by_hand() -> None:
     twice, since a network that is drawn twice brings the same images: √(.0632² + 2 · .0657²) = .1123.
     """
     drawn, pairs = by_network([0.9, 0.7, 0.7, 0.7, 0.5], 10)
-    found = interval(drawn, pairs)
-    assert found.mean == pytest.approx(0.7)
-    assert found.errors["networks"] == pytest.approx(math.sqrt(0.02 / 5), rel=0.05)
-    assert found.errors["images"] == pytest.approx(math.sqrt((0.09 + 3 * 0.21 + 0.25) / 9 / 25), rel=0.05)
-    assert found.errors["maps"] == 0  # one of each kind: there is nothing to draw
-    assert found.error == pytest.approx(0.1123, rel=0.05)
-    assert (found.images, found.networks) == (50, 5)
+    bounds = interval(drawn, pairs)
+    assert bounds.mean == pytest.approx(0.7)
+    assert bounds.errors["networks"] == pytest.approx(math.sqrt(0.02 / 5), rel=0.05)
+    assert bounds.errors["images"] == pytest.approx(math.sqrt((0.09 + 3 * 0.21 + 0.25) / 9 / 25), rel=0.05)
+    assert bounds.errors["maps"] == 0  # one of each kind: there is nothing to draw
+    assert bounds.error == pytest.approx(0.1123, rel=0.05)
+    assert (bounds.images, bounds.networks) == (50, 5)
     # Student's with so few networks: farther away than two standard errors.
-    assert found.low < 0.7 - 2 * found.error
+    assert bounds.low < 0.7 - 2 * bounds.error
     # One network says nothing of others, so only its images are drawn.
     alone = drawn.group(range(10)).interval(drawn.measure(pairs))
     assert (alone.networks, alone.errors["networks"]) == (1, 0)
@@ -55,42 +55,42 @@ def test_maps_are_drawn_within_their_kind_by_hand() -> None:
     truth = np.repeat([[1.0, 0.1, 0.1, 0.1, 0.1]], 40, axis=0)
     quality = np.repeat([[0.5, 0.9, 0.1, 0.1, 0.1]], 40, axis=0)
     drawn = draw_resamples(["one", "two"] * 20, np.arange(40) % 2, ["oracle", *["method"] * 4])
-    found = interval(drawn, auc_of_success(truth, quality), [0, 1, 2, 3, 4])
-    assert found.mean == 0.75
-    assert found.errors["maps"] == pytest.approx(math.sqrt(3 / 16 * 4 / 3) / 2, rel=0.05)
-    assert (found.errors["networks"], found.errors["images"]) == (0, 0)
-    assert found.freedom == pytest.approx(3)  # four methods
-    assert 0 <= found.low < 0.5
-    assert 0.75 < found.high <= 1
+    bounds = interval(drawn, auc_of_success(truth, quality), [0, 1, 2, 3, 4])
+    assert bounds.mean == 0.75
+    assert bounds.errors["maps"] == pytest.approx(math.sqrt(3 / 16 * 4 / 3) / 2, rel=0.05)
+    assert (bounds.errors["networks"], bounds.errors["images"]) == (0, 0)
+    assert bounds.freedom == pytest.approx(3)  # four methods
+    assert 0 <= bounds.low < 0.5
+    assert 0.75 < bounds.high <= 1
 
 
 def test_an_interval_excludes_guessing_where_its_p_value_is_below_05() -> None:
     for values in itertools.combinations([0.2, 0.5, 0.6, 0.7, 0.8, 1.0], 4):
-        found = interval(*by_network(list(values), 10, resamples=400))
-        assert (found.p_value(0.5) < 0.05) == (not found.low <= 0.5 <= found.high)
+        bounds = interval(*by_network(list(values), 10, resamples=400))
+        assert (bounds.p_value(0.5) < 0.05) == (not bounds.low <= 0.5 <= bounds.high)
 
 
 def test_intervals_of_few_and_of_equal_values() -> None:
     drawn, pairs = by_network([1.0, 1.0, 1.0], 4)
-    found = interval(drawn, pairs)
-    assert (found.mean, found.low, found.high, found.p_value(0.5)) == (1, 1, 1, 0)
+    bounds = interval(drawn, pairs)
+    assert (bounds.mean, bounds.low, bounds.high, bounds.p_value(0.5)) == (1, 1, 1, 0)
     guess = auc_of_success(np.repeat(RIGHT, 12, axis=0), np.zeros((12, 2)))
-    found = interval(drawn, guess)
-    assert (found.mean, found.low, found.high, found.p_value(0.5)) == (0.5, 0.5, 0.5, 1)
+    bounds = interval(drawn, guess)
+    assert (bounds.mean, bounds.low, bounds.high, bounds.p_value(0.5)) == (0.5, 0.5, 0.5, 1)
     unknown = np.full((12, 2), np.nan)
-    for known, mean in ((0, math.nan), (1, 1.0)):
-        unknown[:known] = [1.0, 0.0]
-        found = interval(drawn, auc_of_success(np.repeat(RIGHT, 12, axis=0), unknown))
-        assert found.images == known
-        assert [found.mean, found.low, found.p_value(0.5)] == pytest.approx([mean, math.nan, math.nan], nan_ok=True)
+    for defined, mean in ((0, math.nan), (1, 1.0)):
+        unknown[:defined] = [1.0, 0.0]
+        bounds = interval(drawn, auc_of_success(np.repeat(RIGHT, 12, axis=0), unknown))
+        assert bounds.images == defined
+        assert [bounds.mean, bounds.low, bounds.p_value(0.5)] == pytest.approx([mean, math.nan, math.nan], nan_ok=True)
 
 
 def test_there_is_no_interval_where_most_draws_of_maps_leave_no_pair() -> None:
     """Two methods, one of them right: drawn again one fewer, they are never both there."""
     drawn = draw_resamples(["one", "two"] * 6, np.arange(12) % 2, ["method", "method"])
-    found = interval(drawn, auc_of_success(np.repeat(RIGHT, 12, axis=0), np.repeat([[1.0, 0.0]], 12, axis=0)), [0, 1])
-    assert found.mean == 1
-    assert [found.low, found.high, found.p_value(0.5)] == pytest.approx([math.nan] * 3, nan_ok=True)
+    bounds = interval(drawn, auc_of_success(np.repeat(RIGHT, 12, axis=0), np.repeat([[1.0, 0.0]], 12, axis=0)), [0, 1])
+    assert bounds.mean == 1
+    assert [bounds.low, bounds.high, bounds.p_value(0.5)] == pytest.approx([math.nan] * 3, nan_ok=True)
 
 
 def trial(generator: np.random.Generator, networks: int, methods: int, images: int) -> tuple[Resamples, Pairs]:
@@ -113,9 +113,9 @@ def coverage(networks: int, *, trials: int, seed: int) -> tuple[float, float]:
     truth = np.mean([np.nanmean(trial(generator, networks, 14, 20)[1].values()) for _ in range(4 * trials)])
     held = []
     for _ in range(trials):
-        found = interval(*trial(generator, networks, 14, 20), list(range(14)))
-        narrow = 1.96 * found.errors["images"]
-        held.append((found.low <= truth <= found.high, abs(found.mean - truth) <= narrow))
+        bounds = interval(*trial(generator, networks, 14, 20), list(range(14)))
+        narrow = 1.96 * bounds.errors["images"]
+        held.append((bounds.low <= truth <= bounds.high, abs(bounds.mean - truth) <= narrow))
     everything, images_alone = np.mean(held, axis=0)
     return float(everything), float(images_alone)
 

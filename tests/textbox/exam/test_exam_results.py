@@ -29,7 +29,7 @@ QUICK = ["gradient", "lrp-z", "attention-rollout"]
 CONTROLS = ("random", "edge", "fake-cam", "centre")
 
 
-class Heard(Silent):
+class NoteCollector(Silent):
     """Keeps the sentences that a person would read."""
 
     def __init__(self) -> None:
@@ -51,13 +51,13 @@ def cached(made, tmp_path) -> Path:
 
 
 @pytest.fixture
-def taught(tmp_path) -> Path:
+def network_folder(tmp_path) -> Path:
     """The folder of a network of one's own."""
     return Path(shutil.copytree(shipped_folder() / "simple-fr", tmp_path / "taught"))
 
 
 def units(folder: Path) -> dict[str, bytes]:
-    return {one.name: one.read_bytes() for one in folder.rglob("units/*.json")}
+    return {path.name: path.read_bytes() for path in folder.rglob("units/*.json")}
 
 
 def test_a_field_has_a_line_for_the_oracle_the_methods_and_the_controls(made):
@@ -121,22 +121,22 @@ def test_maps_of_a_setting_that_is_not_there_are_refused(made):
 
 def test_a_new_method_joins_a_cached_field_and_nothing_is_computed_again(made, cached):
     before = units(cached)
-    found = run_exam(add=["input-x-gradient"], out=cached, workers=0, threads=1)
-    assert found.methods == ("oracle", "gradient", "lrp-z", "input-x-gradient", *CONTROLS)
+    results = run_exam(add=["input-x-gradient"], out=cached, workers=0, threads=1)
+    assert results.methods == ("oracle", "gradient", "lrp-z", "input-x-gradient", *CONTROLS)
     after = units(cached)
     assert {name: after[name] for name in before} == before
     assert [json.loads(after[name])["method"] for name in after.keys() - before.keys()] == ["input-x-gradient"]
     old = made.frame().query("method == 'lrp-z'").reset_index(drop=True)
-    assert found.frame().query("method == 'lrp-z'").reset_index(drop=True).equals(old)
+    assert results.frame().query("method == 'lrp-z'").reset_index(drop=True).equals(old)
 
 
 def test_without_a_field_a_new_method_stands_beside_the_controls(tmp_path):
-    heard = Heard()
-    found = run_exam(["simple-fr"], add=["gradient"], out=tmp_path, per_bucket=1, workers=0, threads=1, observer=heard)
-    assert found.methods == ("oracle", "gradient", *CONTROLS)
-    assert "there is no exam in" in heard.notes[0]
-    assert heard.notes[1].startswith("simple-fr: 5 methods on 12 scenes in ")
-    assert len(heard.notes) == 2
+    observer = NoteCollector()
+    results = run_exam(["simple-fr"], add=["gradient"], out=tmp_path, per_bucket=1, workers=0, threads=1, observer=observer)
+    assert results.methods == ("oracle", "gradient", *CONTROLS)
+    assert "there is no exam in" in observer.notes[0]
+    assert observer.notes[1].startswith("simple-fr: 5 methods on 12 scenes in ")
+    assert len(observer.notes) == 2
 
 
 OWN = """
@@ -161,24 +161,24 @@ def test_one_s_own_method_is_scored_and_stays_and_a_broken_one_is_said_and_forgo
     (tmp_path / "own_good.py").write_text(textwrap.dedent(OWN.format(power=2, more="")))
     (tmp_path / "own_broken.py").write_text(textwrap.dedent(OWN.format(power=3, more=", keepdim=True")))
     try:
-        found = run_exam(add=["own_good:Own"], out=cached, workers=0, threads=1)
-        gradient = found.maps("simple-fr", "gradient") ** 2
-        assert found.maps("simple-fr", "own-2").shape == gradient.shape
-        assert found.frame().query("method == 'own-2'")["pafl"].mean() > 0.3
+        results = run_exam(add=["own_good:Own"], out=cached, workers=0, threads=1)
+        gradient = results.maps("simple-fr", "gradient") ** 2
+        assert results.maps("simple-fr", "own-2").shape == gradient.shape
+        assert results.frame().query("method == 'own-2'")["pafl"].mean() > 0.3
         with pytest.raises(SnellenError, match="own-3 gave maps of 12×1×64×64, not one number per pixel of each image"):
             run_exam(add=["own_broken:Own"], out=cached, workers=0, threads=1)
-        found = run_exam(add=["input-x-gradient"], out=cached, workers=0, threads=1)
-        assert found.methods == ("oracle", "gradient", "lrp-z", "own-2", "input-x-gradient", *CONTROLS)
+        results = run_exam(add=["input-x-gradient"], out=cached, workers=0, threads=1)
+        assert results.methods == ("oracle", "gradient", "lrp-z", "own-2", "input-x-gradient", *CONTROLS)
     finally:
         for name in ("own-2", "own-3"):
             METHODS._classes.pop(name, None)
         for name in ("own_good", "own_broken"):
             sys.modules.pop(name, None)
     (tmp_path / "own_good.py").unlink()
-    heard = Heard()
-    found = run_exam(add=["gradient"], out=cached, workers=0, threads=1, observer=heard)
-    assert "own-2" not in found.methods
-    assert heard.notes[0].startswith(f"own-2 of '{cached}' is left out: 'own_good:Own': there is no module")
+    observer = NoteCollector()
+    results = run_exam(add=["gradient"], out=cached, workers=0, threads=1, observer=observer)
+    assert "own-2" not in results.methods
+    assert observer.notes[0].startswith(f"own-2 of '{cached}' is left out: 'own_good:Own': there is no module")
 
 
 def test_methods_that_a_stranger_s_folder_names_are_not_imported(cached, tmp_path, monkeypatch):
@@ -228,51 +228,57 @@ class Interrupting(Silent):
 
 @pytest.mark.slow
 def test_interrupted_work_is_kept_and_the_same_call_continues(made, tmp_path):
-    asked = {"methods": QUICK, "out": tmp_path, "per_bucket": 1, "workers": 0, "threads": 1}
+    arguments = {"methods": QUICK, "out": tmp_path, "per_bucket": 1, "workers": 0, "threads": 1}
     with pytest.raises(KeyboardInterrupt):
-        run_exam(["simple-fr"], **asked, observer=Interrupting(2))
+        run_exam(["simple-fr"], **arguments, observer=Interrupting(2))
     kept = units(tmp_path)
     assert 2 <= len(kept) < 6
-    found = run_exam(["simple-fr"], **asked)
+    results = run_exam(["simple-fr"], **arguments)
     assert {name: units(tmp_path)[name] for name in kept} == kept
-    assert found.frame().equals(made.frame())
+    assert results.frame().equals(made.frame())
 
 
 @pytest.mark.slow
 def test_an_interrupted_addition_leaves_the_field_as_it_was(made, cached):
-    asked = {"methods": ["deconvnet", "guided-backprop", *QUICK], "out": cached, "per_bucket": 1, "workers": 0, "threads": 1}
+    arguments = {
+        "methods": ["deconvnet", "guided-backprop", *QUICK],
+        "out": cached,
+        "per_bucket": 1,
+        "workers": 0,
+        "threads": 1,
+    }
     with pytest.raises(KeyboardInterrupt):
-        run_exam(["simple-fr"], **asked, observer=Interrupting(1))
+        run_exam(["simple-fr"], **arguments, observer=Interrupting(1))
     left = ExamResults.read(cached)
     assert left.methods == made.methods
     assert left.frame().equals(made.frame())
-    assert run_exam(["simple-fr"], **asked).methods[1:3] == ("deconvnet", "guided-backprop")
+    assert run_exam(["simple-fr"], **arguments).methods[1:3] == ("deconvnet", "guided-backprop")
 
 
-def test_a_folder_of_another_exam_or_of_other_weights_says_so(cached, taught):
+def test_a_folder_of_another_exam_or_of_other_weights_says_so(cached, network_folder):
     with pytest.raises(SnellenError, match="holds an exam of 1 images per bucket, not 2; choose another --out"):
         run_exam(["simple-fr"], methods=["gradient"], out=cached, per_bucket=2)
-    weights = load_file(taught / "weights.safetensors")
-    save_file({name: value * 1.01 for name, value in weights.items()}, taught / "weights.safetensors")
+    weights = load_file(network_folder / "weights.safetensors")
+    save_file({name: value * 1.01 for name, value in weights.items()}, network_folder / "weights.safetensors")
     with pytest.raises(SnellenError, match="was made with other weights of 'simple-fr'"):
-        run_exam([taught], methods=["gradient"], out=cached, per_bucket=1)
+        run_exam([network_folder], methods=["gradient"], out=cached, per_bucket=1)
 
 
 @pytest.mark.slow
-def test_a_model_that_does_not_follow_its_rule_is_no_ground_truth(taught, tmp_path):
-    weights = load_file(taught / "weights.safetensors")
+def test_a_model_that_does_not_follow_its_rule_is_no_ground_truth(network_folder, tmp_path):
+    weights = load_file(network_folder / "weights.safetensors")
     last = max(name for name in weights if name.endswith("bias"))
     weights[last] = weights[last] + torch.tensor([100.0, 0.0]).to(weights[last])
-    save_file(weights, taught / "weights.safetensors")
-    asked = {"methods": ["gradient"], "per_bucket": 1, "workers": 0, "threads": 1}
+    save_file(weights, network_folder / "weights.safetensors")
+    arguments = {"methods": ["gradient"], "per_bucket": 1, "workers": 0, "threads": 1}
     with pytest.raises(SnellenError, match="'simple-fr' does not follow its rule 'box1'"):
-        run_exam([taught], out=tmp_path / "alone", **asked)
+        run_exam([network_folder], out=tmp_path / "alone", **arguments)
     assert not (tmp_path / "alone").exists()
-    heard = Heard()
-    found = run_exam([taught, "simple-fr"], out=tmp_path / "both", observer=heard, **asked)
-    assert found.settings == ("simple-fr",)
-    assert list(found.refused) == ["taught"]
-    assert heard.notes[0].startswith("taught is left out, for it is no ground truth: ")
+    observer = NoteCollector()
+    results = run_exam([network_folder, "simple-fr"], out=tmp_path / "both", observer=observer, **arguments)
+    assert results.settings == ("simple-fr",)
+    assert list(results.refused) == ["taught"]
+    assert observer.notes[0].startswith("taught is left out, for it is no ground truth: ")
 
 
 def test_the_terminal_shows_the_oracle_first_the_best_next_and_the_controls_last(made):
@@ -283,13 +289,13 @@ def test_the_terminal_shows_the_oracle_first_the_best_next_and_the_controls_last
     assert set(table.index[-4:]) == set(CONTROLS)
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(ExamTable(made))
-    said = console.export_text()
-    assert "attention-rollout: not run: " in said
-    assert said.index("oracle") < said.index("lrp-z") < said.index("controls") < said.index("fake-cam")
+    text = console.export_text()
+    assert "attention-rollout: not run: " in text
+    assert text.index("oracle") < text.index("lrp-z") < text.index("controls") < text.index("fake-cam")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--settings", "simple-rf"], "there is no setting 'simple-rf'"),
         (["--model", "nowhere"], "there is no setting 'nowhere', nor a folder of that name with a trained network"),
@@ -304,18 +310,20 @@ def test_the_terminal_shows_the_oracle_first_the_best_next_and_the_controls_last
         (["--reading", "papr"], "there is no reading 'papr'; did you mean 'paper'?"),
     ],
 )
-def test_a_mistake_is_one_sentence_before_anything_is_computed(words, said, tmp_path, monkeypatch, capsys):
+def test_a_mistake_is_one_sentence_before_anything_is_computed(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["snellen", "textbox", "run", *words, "--out", str(tmp_path / "out")])
     with pytest.raises(SystemExit) as end:
         cli.main()
     assert end.value.code == 2
-    assert said in capsys.readouterr().err.replace("\n", " ")
+    assert message in capsys.readouterr().err.replace("\n", " ")
     assert not (tmp_path / "out").exists()
 
 
-def test_corrupt_weights_are_one_sentence_too(taught, tmp_path, monkeypatch, capsys):
-    (taught / "weights.safetensors").write_bytes(b"nothing")
-    monkeypatch.setattr(sys, "argv", ["snellen", "textbox", "run", "--model", str(taught), "--out", str(tmp_path / "out")])
+def test_corrupt_weights_are_one_sentence_too(network_folder, tmp_path, monkeypatch, capsys):
+    (network_folder / "weights.safetensors").write_bytes(b"nothing")
+    monkeypatch.setattr(
+        sys, "argv", ["snellen", "textbox", "run", "--model", str(network_folder), "--out", str(tmp_path / "out")]
+    )
     with pytest.raises(SystemExit) as end:
         cli.main()
     assert end.value.code == 2

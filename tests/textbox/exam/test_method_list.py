@@ -44,45 +44,45 @@ def own(tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     (tmp_path / f"{name}.py").write_text(textwrap.dedent(OWN.format(name=name.replace("_", "-"))))
     yield name
-    for one in [one for one in METHODS if one.startswith(name.replace("_", "-"))]:
-        METHODS._classes.pop(one)
+    for method_name in [method_name for method_name in METHODS if method_name.startswith(name.replace("_", "-"))]:
+        METHODS._classes.pop(method_name)
 
 
 def test_all_is_every_registered_method_once_and_the_four_controls_last():
     lines = method_list(["all"])
-    names = [traits(one.method).name for one in lines]
-    assert set(names) == {one for one in METHODS if not traits(METHODS[one]).control} | set(CONTROLS)
+    names = [traits(line.method).name for line in lines]
+    assert set(names) == {name for name in METHODS if not traits(METHODS[name]).control} | set(CONTROLS)
     assert len(names) == len(set(names))
     assert tuple(names[-4:]) == CONTROLS
 
 
 def test_controls_stand_in_every_line_up_and_nothing_stands_twice():
-    assert [one.label for one in method_list(["edge", "gradient", "gradient@kim2022"])] == [
+    assert [line.label for line in method_list(["edge", "gradient", "gradient@kim2022"])] == [
         "gradient", "edge", "random", "fake-cam", "centre"
     ]  # fmt: skip
 
 
 def test_the_published_methods_have_the_published_settings():
-    found = {traits(one.method).name: one.method for one in map(listed_method, PUBLISHED)}
-    assert len(found) == 15
-    assert found["smoothgrad-squared"].samples == 64
-    assert found["smoothgrad-squared"].spread == 0.1
-    assert found["integrated-gradients"].steps == 64
-    assert all((found[f"lrp-{one}"].epsilon, found[f"lrp-{one}"].relative) == (1.0, False) for one in
+    methods = {traits(line.method).name: line.method for line in map(listed_method, PUBLISHED)}
+    assert len(methods) == 15
+    assert methods["smoothgrad-squared"].samples == 64
+    assert methods["smoothgrad-squared"].spread == 0.1
+    assert methods["integrated-gradients"].steps == 64
+    assert all((methods[f"lrp-{variant}"].epsilon, methods[f"lrp-{variant}"].relative) == (1.0, False) for variant in
                ("epsilon", "alpha1-beta0", "alpha2-beta1"))  # fmt: skip
-    black = traits(found["deeplift-rescale"].baseline).name
-    assert black == traits(found["deeplift-reveal-cancel"].baseline).name == "black"
+    black = traits(methods["deeplift-rescale"].baseline).name
+    assert black == traits(methods["deeplift-reveal-cancel"].baseline).name == "black"
 
 
 def test_every_reduced_setting_costs_less_than_the_default_and_all_keep_to_the_budget():
     classifier = find_network("complex-fr").classifier()
     for name, settings in REDUCED.items():
-        less, more = (METHODS.build(name, one).passes((64, 64), classifier) for one in (settings, {}))
+        less, more = (METHODS.build(name, options).passes((64, 64), classifier) for options in (settings, {}))
         assert (less.forward, less.backward) < (more.forward, more.backward), name
     able, left_out = split_by_support(
-        classifier, [listed_method(one).method for one in all_names()], torch.zeros(1, 3, 64, 64)
+        classifier, [listed_method(name).method for name in all_names()], torch.zeros(1, 3, 64, 64)
     )
-    total = sum((one.passes((64, 64), classifier) for one in able), Passes())
+    total = sum((method.passes((64, 64), classifier) for method in able), Passes())
     assert total.forward <= 1150
     assert total.backward <= 370
     assert set(left_out) == {"attention-rollout", "cam", "transformer-attribution"}
@@ -90,10 +90,10 @@ def test_every_reduced_setting_costs_less_than_the_default_and_all_keep_to_the_b
 
 def test_one_s_own_method_is_found_as_a_class_or_as_an_instance(own):
     assert listed_method(f"{own}:Own").label == own.replace("_", "-")
-    found = listed_method(f"{own}:fourth")
-    assert found.label == f"{own.replace('_', '-')}(power=4)"
-    assert found.record()["changed"]
-    assert found.record()["text"] == f"{own}:fourth"
+    line = listed_method(f"{own}:fourth")
+    assert line.label == f"{own.replace('_', '-')}(power=4)"
+    assert line.record()["changed"]
+    assert line.record()["text"] == f"{own}:fourth"
 
 
 def test_a_change_of_its_file_is_another_version_and_nothing_else_is(own, tmp_path):
@@ -114,14 +114,14 @@ def test_a_change_of_its_file_is_another_version_and_nothing_else_is(own, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("Plain", "is not a saliency method: it must be a frozen dataclass under snellen.plugins.registry.method"),
         ("Nothing", "has no 'Nothing'"),
     ],
 )
-def test_what_is_no_method_is_refused_in_a_sentence(own, name, said):
-    with pytest.raises(SnellenError, match=said):
+def test_what_is_no_method_is_refused_in_a_sentence(own, name, message):
+    with pytest.raises(SnellenError, match=message):
         listed_method(f"{own}:{name}")
 
 
@@ -135,6 +135,6 @@ def test_other_names_that_lead_nowhere_are_refused_too():
 
 
 def test_the_label_of_a_line_builds_it_again():
-    for one in method_list(["all"]):
-        assert METHODS.parse(one.label) == one.method
-        assert label(listed_method(one.text).method) == one.label
+    for line in method_list(["all"]):
+        assert METHODS.parse(line.label) == line.method
+        assert label(listed_method(line.text).method) == line.label

@@ -73,13 +73,13 @@ def test_noise_light_and_masks_do_not_change_it(network, sat, inputs) -> None:
 
 
 def test_what_nobody_knows_it_does_not_make_up(network, sat, inputs) -> None:
-    known = network.classifier()
+    classifier = network.classifier()
     rng = Rng(0, sat.ids)
-    assert ORACLE(known, inputs.flip(3), sat.labels, rng=rng).isnan().all()
-    assert ORACLE(known, torch.zeros_like(inputs), sat.labels, rng=rng).isnan().all()
+    assert ORACLE(classifier, inputs.flip(3), sat.labels, rng=rng).isnan().all()
+    assert ORACLE(classifier, torch.zeros_like(inputs), sat.labels, rng=rng).isnan().all()
     other = sat.labels.clone()
     other[0] = 1 - other[0]
-    assert ORACLE(known, inputs, other, rng=rng).isnan().flatten(1).any(dim=1).nonzero().flatten().tolist() == [0]
+    assert ORACLE(classifier, inputs, other, rng=rng).isnan().flatten(1).any(dim=1).nonzero().flatten().tolist() == [0]
     with pytest.raises(SnellenError, match="draws the truth of 'simple-nr', not of 'stranger'"):
         ORACLE(Classifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12288, 2)), name="stranger"), inputs,
                sat.labels, rng=rng)  # fmt: skip

@@ -23,10 +23,10 @@ BOX1, BOX2, TEXT = (10, 10, 20, 20), (40, 40, 44, 44), (30, 10, 45, 23)
 def test_a_four_by_four_by_hand() -> None:
     exam = exam_of([[(0, 0, 1, 2)]], [[(3, 0, 4, 4)]], side=4)
     maps = torch.tensor([[[4.0, -3, 2, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 5, 0, -2]]])
-    found = {name: float(values[0]) for name, values in score(exam, maps, "own").items()}
+    scores = {name: float(values[0]) for name, values in score(exam, maps, "own").items()}
     # 16 in all, 7 of it in focus and 7 to be avoided; the two largest are 5 (avoid) and 4 (focus).
     expected = {"pafl": 7 / 16, "safl": 7 / 16, "piou": 1 / 3, "siou": 1 / 5, "pmafl": 7 / 32, "smafl": 7 / 64}
-    assert found == pytest.approx(expected)
+    assert scores == pytest.approx(expected)
 
 
 def test_the_toy_of_figure_14() -> None:
@@ -34,11 +34,11 @@ def test_the_toy_of_figure_14() -> None:
     exam = exam_of([[text]], [[box1]])
     maps = torch.full((1, 64, 64), 0.001)
     maps[exam.focus], maps[exam.avoid] = 1.0, 0.8
-    found = score(exam, maps, "toy")
+    scores = score(exam, maps, "toy")
     assert int(exam.focus.sum()) == 247
-    assert found["pafl"][0] == pytest.approx(0.75, abs=0.005)
-    assert found["safl"][0] == pytest.approx(0.24, abs=0.005)
-    assert (found["piou"][0], found["siou"][0]) == (1.0, 0.0)
+    assert scores["pafl"][0] == pytest.approx(0.75, abs=0.005)
+    assert scores["safl"][0] == pytest.approx(0.24, abs=0.005)
+    assert (scores["piou"][0], scores["siou"][0]) == (1.0, 0.0)
 
 
 def test_a_perfect_map_is_perfect_in_the_paper_and_is_not_in_its_code() -> None:
@@ -62,10 +62,10 @@ def test_a_perfect_map_is_perfect_in_the_paper_and_is_not_in_its_code() -> None:
 def test_equal_pixels_share_the_score_of_all_their_orders() -> None:
     exam = exam_of([[(0, 0, 1, 2)]], [[(1, 0, 2, 1)]], side=2)
     maps = torch.tensor([[[3.0, 1], [1, 1]]])
-    found = score(exam, maps, "own")
+    scores = score(exam, maps, "own")
     # The first is taken for sure, and one of three: the other one of the focus, the one to be avoided, or neither.
-    assert found["piou"][0] == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
-    assert found["siou"][0] == pytest.approx((0 + 1 / 2 + 0) / 3)
+    assert scores["piou"][0] == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
+    assert scores["siou"][0] == pytest.approx((0 + 1 / 2 + 0) / 3)
     flat = score(exam, torch.ones(1, 2, 2), "own")
     chances = {0: 1 / 6, 1: 4 / 6, 2: 1 / 6}  # two of four, of which two are marked
     assert flat["piou"][0] == pytest.approx(sum(chance * hits / (4 - hits) for hits, chance in chances.items()))
@@ -76,18 +76,18 @@ def test_what_is_undefined_is_nan(reading: Reading) -> None:
     exam = exam_of([[BOX1], [BOX1], [BOX1], [], [BOX1], []], [[BOX2], [BOX2], [BOX2], [BOX2], [], []])
     maps = torch.rand(6, 64, 64, generator=torch.Generator().manual_seed(1))
     maps[0], maps[1, 5, 5], maps[2, 5, 5] = 0, torch.nan, torch.inf
-    found = score(exam, maps, "own", reading=reading)
-    assert tuple(found) == SCORES
-    assert all(np.isnan(values[:3]).all() for values in found.values())
-    assert all(np.isnan(values[5]) for values in found.values())
+    scores = score(exam, maps, "own", reading=reading)
+    assert tuple(scores) == SCORES
+    assert all(np.isnan(values[:3]).all() for values in scores.values())
+    assert all(np.isnan(values[5]) for values in scores.values())
     for name in ("pafl", "pmafl", "piou"):
-        assert np.isnan(found[name][3])
-        assert not np.isnan(found[name][4])
+        assert np.isnan(scores[name][3])
+        assert not np.isnan(scores[name][4])
     for name in ("safl", "smafl"):
-        assert not np.isnan(found[name][3])
+        assert not np.isnan(scores[name][3])
     # How many pixels to take is unknown without a focus; the code takes the uppermost bin of values then.
-    assert np.isnan(found["siou"][3]) == (reading == "paper")
-    assert all(np.isnan(found[name][4]) for name in ("safl", "smafl", "siou"))
+    assert np.isnan(scores["siou"][3]) == (reading == "paper")
+    assert all(np.isnan(scores[name][4]) for name in ("safl", "smafl", "siou"))
     rest = exam_of([[BOX1]], [[BOX2]])
     flat = score(rest, torch.full((1, 64, 64), 0.3), "own", reading=reading)
     assert np.isnan(flat["pafl"][0]) == (reading == "published-code")  # a picture without contrast
@@ -97,20 +97,20 @@ def test_what_is_undefined_is_nan(reading: Reading) -> None:
 def test_neither_unit_nor_company_of_a_map_moves_its_scores(reading: Reading) -> None:
     exam = exam_of([[BOX1], [BOX2, TEXT]], [[TEXT], [BOX1]])
     maps = torch.randn(2, 64, 64, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    found = score(exam, maps, "integrated-gradients", reading=reading)
+    scores = score(exam, maps, "integrated-gradients", reading=reading)
     scaled = score(exam, maps * 1e-6, "integrated-gradients", reading=reading)
     alone = score(exam_of([[BOX1]], [[TEXT]]), maps[:1].numpy(), "integrated-gradients", reading=reading)
     for name in SCORES:
-        assert scaled[name] == pytest.approx(found[name], rel=1e-9)
-        assert alone[name] == pytest.approx(found[name][:1], rel=1e-12)
+        assert scaled[name] == pytest.approx(scores[name], rel=1e-9)
+        assert alone[name] == pytest.approx(scores[name][:1], rel=1e-12)
     if reading == "paper":  # evidence against counts as much as evidence for
-        assert score(exam, -maps, "integrated-gradients")["pafl"] == pytest.approx(found["pafl"], rel=1e-12)
+        assert score(exam, -maps, "integrated-gradients")["pafl"] == pytest.approx(scores["pafl"], rel=1e-12)
 
 
 def test_colours_are_those_of_seismic() -> None:
     values = torch.tensor([0, 0.25, -0.25, 0.5, -0.5, 1, -1], dtype=torch.float64)
-    found = render(values[None, None], torch.tensor([1]), "lrp-epsilon").flatten().tolist()
-    assert found == pytest.approx([0, 0.33, 0.33, 0.67, 0.67, 0.83, 0.90], abs=0.012)
+    scores = render(values[None, None], torch.tensor([1]), "lrp-epsilon").flatten().tolist()
+    assert scores == pytest.approx([0, 0.33, 0.33, 0.67, 0.67, 0.83, 0.90], abs=0.012)
     colours = matplotlib.colormaps["seismic"](np.arange(256))[:, :3]
     ramp = torch.linspace(-1, 1, 4001, dtype=torch.float64)
     expected = 1 - colours.mean(axis=1)[((ramp.numpy() + 1) / 2 * 255).astype(int)]
@@ -118,14 +118,14 @@ def test_colours_are_those_of_seismic() -> None:
 
 
 def test_how_the_code_draws_each_kind_of_method() -> None:
-    one = torch.tensor([[[-2.0, 0, 1, 4]]])
+    saliency = torch.tensor([[[-2.0, 0, 1, 4]]])
 
     def drawn(method: str) -> list[float]:
-        return [float(value) for value in render(one, torch.tensor([1]), method).flatten()]
+        return [float(value) for value in render(saliency, torch.tensor([1]), method).flatten()]
 
     assert drawn("deepshap(backgrounds=5)") == pytest.approx([0, 1 / 3, 1 / 2, 1])
     assert drawn("gradient@kim2022") == pytest.approx([127 / 255, 0, 63 / 255, 1])
-    low, high = np.percentile(one.numpy(), [1, 99])
+    low, high = np.percentile(saliency.numpy(), [1, 99])
     assert drawn("guided-backprop") == pytest.approx([(low / high + 1) / 2, 0.5, (1 / high + 1) / 2, 1])
     assert drawn("grad-cam") == drawn("mypackage:Own") == drawn("oracle") == [-2, 0, 1, 4]
     assert drawn("occlusion") == drawn("lrp-z")  # signed, and unknown to the code
@@ -150,14 +150,14 @@ def test_the_loops_agree(reading: Reading, method: str) -> None:
     generator = torch.Generator().manual_seed(len(method))
     fine = torch.randn(4, side, side, generator=generator, dtype=torch.float64)
     for maps in (fine, (2 * fine).round()):  # the rounded ones have many equal pixels
-        found = score(exam, maps, method, reading=reading)
+        scores = score(exam, maps, method, reading=reading)
         for row in range(4):
             expected = (
                 paper_twin(maps[row].tolist(), focus[row], avoid[row])
                 if reading == "paper"
                 else code_twin(maps, exam, row, method, focus[row], avoid[row])
             )
-            assert {name: found[name][row] for name in SCORES} == pytest.approx(expected, rel=1e-9, abs=1e-12, nan_ok=True)
+            assert {name: scores[name][row] for name in SCORES} == pytest.approx(expected, rel=1e-9, abs=1e-12, nan_ok=True)
 
 
 def test_the_blur_is_that_of_opencv() -> None:
@@ -193,28 +193,28 @@ def paper_twin(
 ) -> dict[str, float]:
     total = sum(abs(value) for row in values for value in row)
     shares = [[abs(value) / total for value in row] for row in values]
-    found = {}
-    wanted = len(inside(focus))
+    scores = {}
+    area = len(inside(focus))
     order = sorted(itertools.product(range(len(values)), repeat=2), key=lambda place: -abs(values[place[0]][place[1]]))
     for initial, boxes in (("p", focus), ("s", avoid)):
-        found[f"{initial}afl"], found[f"{initial}mafl"] = levels(shares, boxes)
+        scores[f"{initial}afl"], scores[f"{initial}mafl"] = levels(shares, boxes)
         marked = set(inside(boxes))
-        if not wanted or not marked:
-            found[f"{initial}iou"] = math.nan
+        if not area or not marked:
+            scores[f"{initial}iou"] = math.nan
             continue
-        least = abs(values[order[wanted - 1][0]][order[wanted - 1][1]])
+        least = abs(values[order[area - 1][0]][order[area - 1][1]])
         higher = [place for place in order if abs(values[place[0]][place[1]]) > least]
         equal = [place for place in order if abs(values[place[0]][place[1]]) == least]
-        sure, maybe, taken = len(marked & set(higher)), len(marked & set(equal)), wanted - len(higher)
-        found[f"{initial}iou"] = sum(
+        sure, maybe, taken = len(marked & set(higher)), len(marked & set(equal)), area - len(higher)
+        scores[f"{initial}iou"] = sum(
             math.comb(maybe, hits)
             * math.comb(len(equal) - maybe, taken - hits)
             / math.comb(len(equal), taken)
             * (sure + hits)
-            / (wanted + len(marked) - sure - hits)
+            / (area + len(marked) - sure - hits)
             for hits in range(min(maybe, taken) + 1)
         )
-    return found
+    return scores
 
 
 def code_twin(
@@ -240,12 +240,12 @@ def code_twin(
             threshold = edges[bin_]
             break
     salient = {(i, j) for i, line in enumerate(picture) for j, value in enumerate(line) if value >= threshold}
-    found = {}
+    scores = {}
     for initial, boxes in (("p", focus), ("s", avoid)):
-        found[f"{initial}afl"], found[f"{initial}mafl"] = levels(shares, boxes)
+        scores[f"{initial}afl"], scores[f"{initial}mafl"] = levels(shares, boxes)
         each = [len(salient & set(inside([box]))) / len(salient | set(inside([box]))) for box in boxes]
-        found[f"{initial}iou"] = sum(each) / len(each) if each else math.nan
-    return found
+        scores[f"{initial}iou"] = sum(each) / len(each) if each else math.nan
+    return scores
 
 
 def draw(values: list[list[float]], bucket: list[float], method: str) -> list[list[float]]:
@@ -255,7 +255,7 @@ def draw(values: list[list[float]], bucket: list[float], method: str) -> list[li
     largest = max(abs(value) for row in values for value in row)
     least, most = min(map(min, values)), max(map(max, values))
 
-    def one(value: float) -> float:
+    def shade(value: float) -> float:
         if method in COLOURED:
             place = int((value / largest + 1) / 2 * 255) / 255
             blue_to_white, white_to_red = min(max(4 * place - 1, 0), 1), min(max(3 - 4 * place, 0), 1)
@@ -268,7 +268,7 @@ def draw(values: list[list[float]], bucket: list[float], method: str) -> list[li
             return (value / largest + 1) / 2
         return (value - least) / (most - least) if method == "deepshap" else value
 
-    return [[one(value) for value in row] for row in values]
+    return [[shade(value) for value in row] for row in values]
 
 
 def soft(picture: list[list[float]]) -> list[list[float]]:

@@ -39,26 +39,32 @@ def scored() -> pd.DataFrame:
 
 
 def row_of(table: pd.DataFrame, **key: object) -> pd.Series:
-    found = table[np.logical_and.reduce([table[name] == value for name, value in key.items()])]
-    assert len(found) == 1
-    return found.iloc[0]
+    matching = table[np.logical_and.reduce([table[name] == value for name, value in key.items()])]
+    assert len(matching) == 1
+    return matching.iloc[0]
 
 
 def test_means_of_buckets_leave_out_and_count_what_is_undefined() -> None:
-    found = summaries.bucket_means(scored())
-    assert len(found) == len(SCORED)
-    one = row_of(found, setting="simple", bucket=7, method="good")
-    assert (one["mean"], one["n"], one["undefined"], one["visible"], one["simple"]) == (pytest.approx(0.8), 2, 0, 1, True)
-    half = row_of(found, setting="complex", bucket=11, method="good")
+    table = summaries.bucket_means(scored())
+    assert len(table) == len(SCORED)
+    full = row_of(table, setting="simple", bucket=7, method="good")
+    assert (full["mean"], full["n"], full["undefined"], full["visible"], full["simple"]) == (
+        pytest.approx(0.8),
+        2,
+        0,
+        1,
+        True,
+    )
+    half = row_of(table, setting="complex", bucket=11, method="good")
     assert (half["mean"], half["n"], half["undefined"]) == (0.6, 1, 1)
-    none = row_of(found, setting="simple", bucket=1, method="good")
+    none = row_of(table, setting="simple", bucket=1, method="good")
     assert np.isnan(none["mean"])
     assert (none["n"], none["undefined"]) == (0, 2)
 
 
 def test_averages_count_every_bucket_once() -> None:
-    found = summaries.averages(scored())
-    good = row_of(found, method="good")
+    table = summaries.averages(scored())
+    good = row_of(table, method="good")
     assert good["mean"] == pytest.approx((0.8 + 0.6 + 0.5 + 0.2 + 0.6) / 5)  # whichever has more images
     assert good["spread"] == pytest.approx(np.std([0.8, 0.6, 0.5, 0.2, 0.6]))
     assert (good["buckets"], good["undefined"]) == (5, 3)
@@ -73,16 +79,16 @@ def test_averages_count_every_bucket_once() -> None:
 
 
 def test_by_number_of_visible_objects() -> None:
-    found = summaries.by_visible(scored())
-    assert row_of(found, simple=True, visible=2, method="good")["mean"] == pytest.approx((0.6 + 0.5) / 2)
-    assert row_of(found, simple=False, visible=2, method="good")["mean"] == pytest.approx(0.2)
-    assert found["visible"].tolist() == [0, 0, 1, 1, 2, 2, 2, 2, 3, 3]
-    assert found["simple"].tolist() == [True] * 6 + [False] * 4
+    table = summaries.by_visible(scored())
+    assert row_of(table, simple=True, visible=2, method="good")["mean"] == pytest.approx((0.6 + 0.5) / 2)
+    assert row_of(table, simple=False, visible=2, method="good")["mean"] == pytest.approx(0.2)
+    assert table["visible"].tolist() == [0, 0, 1, 1, 2, 2, 2, 2, 3, 3]
+    assert table["simple"].tolist() == [True] * 6 + [False] * 4
 
 
 def test_the_worst_bucket_has_a_name() -> None:
-    found = summaries.worst(scored())
-    good = row_of(found, method="good")
+    table = summaries.worst(scored())
+    good = row_of(table, method="good")
     assert (good["setting"], good["bucket"], good["mean"]) == ("complex", 10, pytest.approx(0.2))
     avoided = row_of(summaries.worst(scored(), "safl"), method="good")  # most of it on what should be avoided
     assert (avoided["setting"], avoided["bucket"], avoided["mean"]) == ("simple", 10, pytest.approx(0.4))
@@ -93,22 +99,22 @@ def test_the_worst_bucket_has_a_name() -> None:
 
 
 def test_success_is_counted_where_there_is_something_to_avoid() -> None:
-    found = summaries.success(scored())
-    good = row_of(found, setting="simple", method="good")  # bucket 7 has nothing to avoid; 8 succeeds; 10 does not
+    table = summaries.success(scored())
+    good = row_of(table, setting="simple", method="good")  # bucket 7 has nothing to avoid; 8 succeeds; 10 does not
     assert (good["share"], good["buckets"], good["undefined"]) == (0.5, 2, 0)
-    other = row_of(found, setting="complex", method="good")
+    other = row_of(table, setting="complex", method="good")
     assert (other["share"], other["buckets"], other["undefined"]) == (1.0, 1, 0)
-    blank = row_of(found, setting="complex", method="bad")  # where the other method has a score, this one has none
+    blank = row_of(table, setting="complex", method="bad")  # where the other method has a score, this one has none
     assert np.isnan(blank["share"])
     assert (blank["buckets"], blank["undefined"]) == (0, 1)
 
 
 def test_failure_needs_more_than_half_of_the_buckets() -> None:
     frame = scored()
-    found = summaries.failure(frame)
-    bad = row_of(found, setting="simple", method="bad")  # .5 > .2 in bucket 8, .1 < .3 in bucket 10
+    table = summaries.failure(frame)
+    bad = row_of(table, setting="simple", method="bad")  # .5 > .2 in bucket 8, .1 < .3 in bucket 10
     assert (bad["share"], bad["fails"]) == (0.5, False)
-    assert row_of(found, setting="complex", method="bad")["fails"] is pd.NA
+    assert row_of(table, setting="complex", method="bad")["fails"] is pd.NA
     more = frame.copy()
     more.loc[(more["method"] == "bad") & (more["bucket"] == 10) & more["simple"], "safl"] = 0.31
     assert row_of(summaries.failure(more), setting="simple", method="bad")["fails"]
@@ -116,13 +122,13 @@ def test_failure_needs_more_than_half_of_the_buckets() -> None:
 
 
 def test_simple_and_complex_settings_side_by_side() -> None:
-    found = summaries.simple_and_complex(scored())
-    good = row_of(found, simple=True, method="good")
+    table = summaries.simple_and_complex(scored())
+    good = row_of(table, simple=True, method="good")
     assert good["average"] == pytest.approx((0.8 + 0.6 + 0.5) / 3)
     assert (good["minimum"], good["setting"], good["bucket"]) == (0.5, "simple", 10)
-    other = row_of(found, simple=False, method="good")
+    other = row_of(table, simple=False, method="good")
     assert (other["average"], other["minimum"]) == (pytest.approx(0.4), pytest.approx(0.2))
-    assert len(found) == 4
+    assert len(table) == 4
 
 
 def test_mistakes_get_a_sentence() -> None:

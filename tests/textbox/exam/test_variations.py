@@ -49,19 +49,19 @@ def stand_in(folder: Path, setting: str, **circumstance: object) -> None:
     )
 
 
-def small(study: str, folder: Path, **given: object) -> VariationResult:
+def small(study: str, folder: Path, **options: object) -> VariationResult:
     values = {
         "settings": SETTINGS, "methods": METHODS, "models": folder / "models", "out": folder / "out",
         "cached": folder / "none", "per_bucket": 2, "workers": 1, "threads": 1, "observer": Silent(),
         "progress": TrainingProgress(Console(file=io.StringIO())),
     }  # fmt: skip
-    return run_variation(find_variation(study), **{**values, **given})  # type: ignore[arg-type]
+    return run_variation(find_variation(study), **{**values, **options})  # type: ignore[arg-type]
 
 
 def test_each_study_names_the_networks_that_it_needs() -> None:
-    names = {study: [one.spec(name).name for one in it.kinds for name in SETTINGS] for study, it in VARIATIONS.items()}
+    names = {study: [kind.spec(name).name for kind in it.kinds for name in SETTINGS] for study, it in VARIATIONS.items()}
     assert names["architecture"] == [
-        f"{setting}-{one}" for one in ("alexnet", "vgg16", "resnet", "vit-tiny") for setting in SETTINGS
+        f"{setting}-{architecture}" for architecture in ("alexnet", "vgg16", "resnet", "vit-tiny") for setting in SETTINGS
     ]
     assert names["robust"] == ["simple-fr-robust", "complex-fr-robust"]
     assert names["noise"] == ["simple-fr-noise", "complex-fr-noise"]
@@ -86,7 +86,7 @@ def test_the_same_network_under_another_name_scores_the_same(robust: tuple[Path,
     better, *others = decide_variation_claims(studied)
     assert better.holds is False
     assert "scored as the published code does, it does not hold either (G " in better.reason
-    assert {one.numbers for one in others if "falls" in one.sentence} == {"no complex setting was run"}
+    assert {claim.numbers for claim in others if "falls" in claim.sentence} == {"no complex setting was run"}
 
 
 def test_a_study_is_written_as_tables_claims_page_and_figure(robust: tuple[Path, VariationResult]) -> None:
@@ -166,7 +166,7 @@ def test_each_circumstance_is_compared_with_the_plain_networks_in_its_own_settin
 
     plain = frame_of(values, settings=(*SETTINGS, "complex-cr1"))
     frames = {"alexnet": plain[plain["setting"] != "complex-cr1"], "resnet": plain}
-    found = decide_variation_claims(
+    claims = decide_variation_claims(
         VariationResult(
             variation=VARIATIONS["architecture"],
             per_bucket=2,
@@ -175,13 +175,13 @@ def test_each_circumstance_is_compared_with_the_plain_networks_in_its_own_settin
             networks={"alexnet": (), "resnet": ()},
         )
     )
-    held = {one.sentence.partition(":")[0]: one for one in found if "PAFL in the worst" in one.sentence}
+    held = {claim.sentence.partition(":")[0]: claim for claim in claims if "PAFL in the worst" in claim.sentence}
     assert "it does not hold either (0 of 15; mean over methods .50 to .50)" in held["alexnet"].reason
     assert held["resnet"].holds
     rising = frame_of(
         lambda name, bucket, method: (0.1 if name == "simple-fr" else 0.5, 0.1), settings=(*SETTINGS, "complex-cr1")
     )
-    found = decide_variation_claims(
+    claims = decide_variation_claims(
         VariationResult(
             variation=VARIATIONS["architecture"],
             per_bucket=2,
@@ -190,8 +190,8 @@ def test_each_circumstance_is_compared_with_the_plain_networks_in_its_own_settin
             networks={"alexnet": (), "resnet": ()},
         )
     )
-    (one,) = [claim for claim in found if claim.sentence.startswith("resnet: PAFL in the worst")]
-    assert "in the same settings, it holds (15 of 15; mean over methods .50 to .20)" in one.reason
+    (worst_claim,) = [claim for claim in claims if claim.sentence.startswith("resnet: PAFL in the worst")]
+    assert "in the same settings, it holds (15 of 15; mean over methods .50 to .20)" in worst_claim.reason
 
 
 def test_a_network_that_does_not_follow_its_rule_takes_no_part(tmp_path: Path) -> None:
@@ -201,15 +201,15 @@ def test_a_network_that_does_not_follow_its_rule_takes_no_part(tmp_path: Path) -
 
 
 def test_what_cannot_be_trained_is_said_with_the_time_that_it_may_take(tmp_path: Path) -> None:
-    said = io.StringIO()
+    output = io.StringIO()
     with pytest.raises(SnellenError, match="was not learnt by resnet in 1 attempts"):
         small(
             "architecture", tmp_path, settings=["simple-fr"], only=["resnet"],
             plan={"most": 256, "attempts": 1, "watch": 256, "batch": 64},
-            progress=TrainingProgress(Console(file=said, width=200)),
+            progress=TrainingProgress(Console(file=output, width=200)),
         )  # fmt: skip
-    assert "1 of 1 networks must be trained first, which may take" in said.getvalue()
-    assert "simple-fr-resnet takes no part" in said.getvalue()
+    assert "1 of 1 networks must be trained first, which may take" in output.getvalue()
+    assert "simple-fr-resnet takes no part" in output.getvalue()
 
 
 def test_whoever_interrupts_a_lesson_has_interrupted_the_study(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_whoever_interrupts_a_lesson_has_interrupted_the_study(tmp_path: Path) -
 
 def test_robust_training_is_expected_to_take_longer() -> None:
     plain, robust = (
-        expected_seconds(NetworkSpec.of_setting("simple-fr", robust=one), {"most": 10_000}) for one in (False, True)
+        expected_seconds(NetworkSpec.of_setting("simple-fr", robust=robust), {"most": 10_000}) for robust in (False, True)
     )
     assert 0 < 2 * plain < robust
 

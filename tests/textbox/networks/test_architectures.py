@@ -15,8 +15,8 @@ def test_the_published_networks_end_in_maps_of_seven_and_three() -> None:
     deep = build_network("deep-cnn", classes=2, side=64, seed=0)
     assert small.features(picture).shape == (2, 64, 7, 7)
     assert deep.features(picture).shape == (2, 64, 3, 3)
-    assert [one.out_features for one in small.head if hasattr(one, "out_features")] == [200, 2]
-    assert [one.out_features for one in deep.head if hasattr(one, "out_features")] == [200, 200, 2]
+    assert [layer.out_features for layer in small.head if hasattr(layer, "out_features")] == [200, 2]
+    assert [layer.out_features for layer in deep.head if hasattr(layer, "out_features")] == [200, 200, 2]
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -30,11 +30,11 @@ def test_every_architecture_takes_any_number_of_classes_and_other_sizes(name: st
 def test_weights_depend_on_the_seed_alone(name: str) -> None:
     torch.manual_seed(1)
     before = torch.random.get_rng_state()
-    one, same, other = (build_network(name, classes=2, side=64, seed=seed) for seed in (0, 0, 1))
+    network, same, other = (build_network(name, classes=2, side=64, seed=seed) for seed in (0, 0, 1))
     assert torch.equal(torch.random.get_rng_state(), before)
-    for (key, first), second in zip(one.state_dict().items(), same.state_dict().values(), strict=True):
+    for (key, first), second in zip(network.state_dict().items(), same.state_dict().values(), strict=True):
         assert torch.equal(first, second), key
-    assert any(not torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+    assert any(not torch.equal(a, b) for a, b in zip(network.parameters(), other.parameters(), strict=True))
 
 
 def test_refusals() -> None:

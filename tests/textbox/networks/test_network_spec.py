@@ -28,7 +28,7 @@ STAR = SceneObject("star", ("..#..\n#####\n.#.#.", "#.#\n.#.\n#.#"), ("five", "f
             name="mine",
         ),
     ],
-    ids=lambda one: one.name,
+    ids=lambda spec: spec.name,
 )
 def test_a_reasoning_is_made_again_from_its_record(spec: NetworkSpec) -> None:
     again = NetworkSpec.from_record(json.loads(json.dumps(spec.record())))

@@ -38,25 +38,25 @@ STEPS = [
 
 
 @pytest.fixture
-def taught() -> TrainingResult:
+def trained() -> TrainingResult:
     module = build_network("small-cnn", classes=2, side=TINY.side, seed=3).eval()
     return TrainingResult(module=module, seed=3, accuracy={1: 1.0, 2: 0.95, 3: 1.0, 4: 0.98}, log=list(STEPS), seconds=12.34)
 
 
 @pytest.fixture
-def kept(taught: TrainingResult, tmp_path: Path) -> TrainedNetwork:
-    return write_network(tmp_path / "tiny", TINY, taught, QUICK)
+def kept(trained: TrainingResult, tmp_path: Path) -> TrainedNetwork:
+    return write_network(tmp_path / "tiny", TINY, trained, QUICK)
 
 
-def test_a_reasoner_is_read_back_as_it_was_up_to_half_precision(kept: TrainedNetwork, taught: TrainingResult) -> None:
+def test_a_reasoner_is_read_back_as_it_was_up_to_half_precision(kept: TrainedNetwork, trained: TrainingResult) -> None:
     inputs = to_inputs(TINY.layout.scenes([1, 2, 3, 4], range(4), seed=0))
-    found = find_network(kept.folder)
-    assert found.spec == TINY
-    assert torch.allclose(found.logits(inputs), taught.module(inputs), atol=1e-3)
-    assert torch.equal(found.logits(inputs), kept.logits(inputs))
-    assert found.accuracy == taught.accuracy
-    assert found.attacked == {}
-    assert not found.module.training
+    network = find_network(kept.folder)
+    assert network.spec == TINY
+    assert torch.allclose(network.logits(inputs), trained.module(inputs), atol=1e-3)
+    assert torch.equal(network.logits(inputs), kept.logits(inputs))
+    assert network.accuracy == trained.accuracy
+    assert network.attacked == {}
+    assert not network.module.training
     assert all(value.dtype == torch.float16 for value in load_file(kept.folder / WEIGHTS).values())
 
 
@@ -71,25 +71,27 @@ def test_log_and_accuracy_stand_beside_the_weights(kept: TrainedNetwork) -> None
     assert record["training"]["seed_used"] == 3
 
 
-def test_a_robust_reasoner_keeps_both_accuracies(taught: TrainingResult, tmp_path: Path) -> None:
-    attacked = dict.fromkeys(taught.accuracy, 0.5)
-    steps = [replace(one, attacked_mean=0.25, attacked_worst=0.0) for one in STEPS]
-    found = write_network(tmp_path / "r", replace(TINY, robust=True), replace(taught, attacked=attacked, log=steps), QUICK)
-    assert found.attacked == attacked
-    assert (found.folder / ACCURACY).read_text().startswith("bucket,accuracy,accuracy_under_attack\n1,1.0,0.5\n")
-    assert "attacked_worst" in (found.folder / LOG).read_text()
+def test_a_robust_reasoner_keeps_both_accuracies(trained: TrainingResult, tmp_path: Path) -> None:
+    attacked = dict.fromkeys(trained.accuracy, 0.5)
+    steps = [replace(step, attacked_mean=0.25, attacked_worst=0.0) for step in STEPS]
+    network = write_network(
+        tmp_path / "r", replace(TINY, robust=True), replace(trained, attacked=attacked, log=steps), QUICK
+    )
+    assert network.attacked == attacked
+    assert (network.folder / ACCURACY).read_text().startswith("bucket,accuracy,accuracy_under_attack\n1,1.0,0.5\n")
+    assert "attacked_worst" in (network.folder / LOG).read_text()
 
 
-def test_a_folder_is_replaced_whole_or_left_alone(kept: TrainedNetwork, taught: TrainingResult) -> None:
-    before = {one.name: one.read_bytes() for one in kept.folder.iterdir()}
-    broken = replace(taught, attacked={1: 0.5})  # fails at the last file
+def test_a_folder_is_replaced_whole_or_left_alone(kept: TrainedNetwork, trained: TrainingResult) -> None:
+    before = {path.name: path.read_bytes() for path in kept.folder.iterdir()}
+    broken = replace(trained, attacked={1: 0.5})  # fails at the last file
     with pytest.raises(KeyError):
         write_network(kept.folder, TINY, broken, QUICK)
-    assert {one.name: one.read_bytes() for one in kept.folder.iterdir()} == before
-    assert [one.name for one in kept.folder.parent.iterdir()] == ["tiny"]
-    write_network(kept.folder, TINY, replace(taught, seed=8), QUICK)
+    assert {path.name: path.read_bytes() for path in kept.folder.iterdir()} == before
+    assert [path.name for path in kept.folder.parent.iterdir()] == ["tiny"]
+    write_network(kept.folder, TINY, replace(trained, seed=8), QUICK)
     assert read_network(kept.folder).record["training"]["seed_used"] == 8
-    assert [one.name for one in kept.folder.parent.iterdir()] == ["tiny"]
+    assert [path.name for path in kept.folder.parent.iterdir()] == ["tiny"]
 
 
 def _shorten(folder: Path) -> None:
@@ -154,10 +156,10 @@ def test_only_a_free_folder_or_one_with_the_same_reasoning_may_be_written_to(kep
         refuse_other_content(tmp_path / "empty" / "thesis.txt", TINY)
 
 
-def test_a_place_that_cannot_be_written_to_is_refused(taught: TrainingResult, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_to_is_refused(trained: TrainingResult, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SnellenError, match="cannot write to"):
-        write_network(tmp_path / "file" / "inside", TINY, taught, QUICK)
+        write_network(tmp_path / "file" / "inside", TINY, trained, QUICK)
 
 
 def test_the_classifier_says_what_the_network_says(kept: TrainedNetwork) -> None:
@@ -170,10 +172,10 @@ def test_the_classifier_says_what_the_network_says(kept: TrainedNetwork) -> None
 
 @pytest.mark.parametrize("name", shipped_names())
 def test_the_shipped_reasoners_are_as_good_as_the_published(name: str) -> None:
-    found = find_network(name)
-    shares = found.accuracy.values()
-    assert found.spec.rule.text == " ".join(RULES[name].split())
-    assert sum(shares) / len(shares) >= (0.98 if found.spec.simple else 0.95)
+    network = find_network(name)
+    shares = network.accuracy.values()
+    assert network.spec.rule.text == " ".join(RULES[name].split())
+    assert sum(shares) / len(shares) >= (0.98 if network.spec.simple else 0.95)
     assert min(shares) >= 0.90
-    assert (found.folder / LOG).is_file()
-    assert found.folder == shipped_folder() / name
+    assert (network.folder / LOG).is_file()
+    assert network.folder == shipped_folder() / name

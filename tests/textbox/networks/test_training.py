@@ -34,23 +34,23 @@ from snellen.textbox.networks.training import (
 
 
 @pytest.fixture(scope="module")
-def taught() -> TrainingResult:
+def trained() -> TrainingResult:
     return train(TINY, QUICK)
 
 
-def test_a_rule_is_learnt_and_the_steps_are_kept(taught: TrainingResult) -> None:
-    assert is_accurate(TINY, taught.accuracy)
-    assert set(taught.accuracy) == set(TINY.rule.defined)
-    assert not taught.module.training
-    assert taught.attacked is None
-    images = [one.images for one in taught.log if one.attempt == taught.log[-1].attempt]
+def test_a_rule_is_learnt_and_the_steps_are_kept(trained: TrainingResult) -> None:
+    assert is_accurate(TINY, trained.accuracy)
+    assert set(trained.accuracy) == set(TINY.rule.defined)
+    assert not trained.module.training
+    assert trained.attacked is None
+    images = [step.images for step in trained.log if step.attempt == trained.log[-1].attempt]
     assert images == sorted(images)
-    assert taught.log[-1].rate < 0.05 * max(one.rate for one in taught.log)  # settled
+    assert trained.log[-1].rate < 0.05 * max(step.rate for step in trained.log)  # settled
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_gives_others(taught: TrainingResult) -> None:
+def test_the_same_seed_gives_the_same_weights_and_another_gives_others(trained: TrainingResult) -> None:
     again, other = train(TINY, QUICK), train(TINY, replace(QUICK, seed=7))
-    mine = taught.module.state_dict()
+    mine = trained.module.state_dict()
     assert all(torch.equal(mine[name], value) for name, value in again.module.state_dict().items())
     assert not all(torch.equal(mine[name], value) for name, value in other.module.state_dict().items())
 
@@ -70,24 +70,24 @@ def test_undefined_buckets_are_never_shown() -> None:
 
 
 def test_scenes_to_learn_from_watch_and_test_on_differ() -> None:
-    learnt, watched, tested = (
+    training_boxes, watched, tested = (
         TINY.layout.scenes([4] * 200, range(200), seed=seed).boxes for seed in (TRAINING_SEED, CHECK_SEED, TEST_SEED)
     )
-    for one, other in ((learnt, watched), (learnt, tested), (watched, tested)):
-        assert (one == other).flatten(1).all(dim=1).double().mean() < 0.1
+    for boxes, other in ((training_boxes, watched), (training_boxes, tested), (watched, tested)):
+        assert (boxes == other).flatten(1).all(dim=1).double().mean() < 0.1
 
 
 def test_two_seeds_do_not_see_the_same_scenes() -> None:
-    one, other = (next(_batches(TINY, 64, seed)).pixels for seed in (0, 1))
-    assert not torch.equal(one, other)
+    pixels, other = (next(_batches(TINY, 64, seed)).pixels for seed in (0, 1))
+    assert not torch.equal(pixels, other)
 
 
 def test_giving_up_is_one_sentence_after_all_attempts() -> None:
     steps: list[TrainingStep] = []
     with pytest.raises(SnellenError, match="was not learnt by small-cnn in 3 attempts of up to 256 images") as on_step:
         train(TINY, replace(QUICK, most=256, attempts=3), on_step=steps.append)
-    assert sorted({one.attempt for one in steps}) == [1, 2, 3]
-    assert all(one.images == 256 for one in steps if one.images > 64)
+    assert sorted({step.attempt for step in steps}) == [1, 2, 3]
+    assert all(step.images == 256 for step in steps if step.images > 64)
     assert "\n" not in str(on_step.value)
     assert "more images" in str(on_step.value)
 
@@ -112,62 +112,62 @@ class Stumbling(nn.Module):
 
 def test_an_attempt_that_fails_is_followed_by_another() -> None:
     start = Stumbling()
-    found = train(TINY, QUICK, start=start)
+    result = train(TINY, QUICK, start=start)
     assert start.copies == 2
-    assert found.log[0].attempt == 1
-    assert found.log[-1].attempt == 2
-    assert found.seed == 1
-    assert is_accurate(TINY, found.accuracy)
+    assert result.log[0].attempt == 1
+    assert result.log[-1].attempt == 2
+    assert result.seed == 1
+    assert is_accurate(TINY, result.accuracy)
 
 
 def test_accuracy_is_the_share_of_right_scenes_and_leaves_the_network_as_it_was() -> None:
     network = planted("box1", lambda seen: seen["box1"] & ~seen["B"])
     network.module.train()
-    found = accuracy(network.spec, network.module, per_bucket=5)
+    shares = accuracy(network.spec, network.module, per_bucket=5)
     assert network.module.training
-    assert {bucket for bucket, share in found.items() if share == 0} == {9, 12}
-    assert all(share in (0, 1) for share in found.values())
+    assert {bucket for bucket, share in shares.items() if share == 0} == {9, 12}
+    assert all(share in (0, 1) for share in shares.values())
 
 
-def test_an_attack_stays_near_and_does_harm(taught: TrainingResult) -> None:
+def test_an_attack_stays_near_and_does_harm(trained: TrainingResult) -> None:
     made = TINY.layout.scenes(TINY.rule.defined * 5, range(5 * len(TINY.rule.defined)), seed=9)
     inputs, labels = to_inputs(made), _labels(TINY)[made.buckets]
-    found = Attack()(taught.module, inputs, labels)
-    assert (found - inputs).abs().max() <= 0.3 + 1e-6
-    assert 0 <= found.min() <= found.max() <= 1
-    assert (taught.module(found).argmax(dim=1) == labels).double().mean() <= 0.5
+    attacked = Attack()(trained.module, inputs, labels)
+    assert (attacked - inputs).abs().max() <= 0.3 + 1e-6
+    assert 0 <= attacked.min() <= attacked.max() <= 1
+    assert (trained.module(attacked).argmax(dim=1) == labels).double().mean() <= 0.5
     weak = Attack().weakened(0.1)
-    assert (weak(taught.module, inputs, labels) - inputs).abs().max() <= 0.03 + 1e-6
+    assert (weak(trained.module, inputs, labels) - inputs).abs().max() <= 0.03 + 1e-6
     assert weak.iterations == 1
     assert Attack().weakened(2.0) == Attack()
 
 
-def test_certainty_is_no_defence(taught: TrainingResult) -> None:
-    certain = copy.deepcopy(taught.module)
+def test_certainty_is_no_defence(trained: TrainingResult) -> None:
+    certain = copy.deepcopy(trained.module)
     certain.head[-1].weight.data *= 1e4  # type: ignore[operator]
     certain.head[-1].bias.data *= 1e4  # type: ignore[operator]
-    usual, sure = (accuracy(TINY, one, per_bucket=20, attack=Attack()) for one in (taught.module, certain))
+    usual, sure = (accuracy(TINY, module, per_bucket=20, attack=Attack()) for module in (trained.module, certain))
     assert usual == sure
     assert sum(sure.values()) / len(sure) <= 0.5
 
 
-def test_robust_training_starts_from_the_plain_network_and_withstands_the_attack(taught: TrainingResult) -> None:
+def test_robust_training_starts_from_the_plain_network_and_withstands_the_attack(trained: TrainingResult) -> None:
     robust = replace(TINY, robust=True)
-    before = accuracy(TINY, taught.module, per_bucket=50, attack=AGAINST.attack)
-    found = train(robust, AGAINST, start=taught.module)
-    assert found.log[0].mean > 0.95  # it begins with what the plain network knows,
-    assert len(found.log) > 3  # and does not stop for that
-    assert is_accurate(TINY, found.accuracy)
-    assert found.attacked is not None
+    before = accuracy(TINY, trained.module, per_bucket=50, attack=AGAINST.attack)
+    result = train(robust, AGAINST, start=trained.module)
+    assert result.log[0].mean > 0.95  # it begins with what the plain network knows,
+    assert len(result.log) > 3  # and does not stop for that
+    assert is_accurate(TINY, result.accuracy)
+    assert result.attacked is not None
     assert sum(before.values()) / len(before) <= 0.5
-    assert sum(found.attacked.values()) / len(found.attacked) > 0.9
-    assert found.log[-1].strength == 1.0
+    assert sum(result.attacked.values()) / len(result.attacked) > 0.9
+    assert result.log[-1].strength == 1.0
 
 
-def test_robust_training_that_does_not_get_there_says_how_far_it_came(taught: TrainingResult) -> None:
-    found = train(replace(TINY, robust=True), replace(AGAINST, most=256, watch=128), start=taught.module)
-    assert found.attacked is not None
-    assert min(found.attacked.values()) < 0.9
+def test_robust_training_that_does_not_get_there_says_how_far_it_came(trained: TrainingResult) -> None:
+    result = train(replace(TINY, robust=True), replace(AGAINST, most=256, watch=128), start=trained.module)
+    assert result.attacked is not None
+    assert min(result.attacked.values()) < 0.9
 
 
 def test_the_course_of_robust_training_is_its_own_and_what_is_given_wins() -> None:

@@ -32,7 +32,7 @@ def board() -> TrainingProgress:
     return TrainingProgress(Console(file=io.StringIO(), width=200))
 
 
-def said(board: TrainingProgress) -> str:
+def printed(board: TrainingProgress) -> str:
     file = board.console.file
     assert isinstance(file, io.StringIO)
     return file.getvalue()
@@ -46,28 +46,28 @@ def test_what_is_asked_for_by_name_rule_or_all() -> None:
         "resnet",
         NetworkSpec.of_setting("complex-cr1").rule.labels,
     )
-    assert [one.name for one in specs_from_options(None, every=True)] == list(RULES)
-    assert [one.name for one in specs_from_options("simple-nr", robust=True, background="noise")] == [
+    assert [spec.name for spec in specs_from_options(None, every=True)] == list(RULES)
+    assert [spec.name for spec in specs_from_options("simple-nr", robust=True, background="noise")] == [
         "simple-nr-noise-robust"
     ]
-    assert [(one.name, one.side) for one in specs_from_options("simple-fr", side=96)] == [("simple-fr-96", 96)]
+    assert [(spec.name, spec.side) for spec in specs_from_options("simple-fr", side=96)] == [("simple-fr-96", 96)]
 
 
 def test_a_rule_may_come_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "stars.yaml").write_text("rule: star\nside: 20\nthings: {star: 5, dot: 2}\n")
-    (found,) = specs_from_options(None, rule=str(tmp_path / "stars.yaml"))
-    assert (found.name, found.side, found.rule.text) == ("stars", 20, "star")
+    (spec,) = specs_from_options(None, rule=str(tmp_path / "stars.yaml"))
+    assert (spec.name, spec.side, spec.rule.text) == ("stars", 20, "star")
 
 
 def test_folders_for_one_and_for_several() -> None:
-    one, several = specs_from_options("simple-fr"), specs_from_options(None, every=True)
-    assert output_folders(one, None) == [FOLDER / "simple-fr"]
-    assert output_folders(one, Path("x")) == [Path("x")]
+    single, several = specs_from_options("simple-fr"), specs_from_options(None, every=True)
+    assert output_folders(single, None) == [FOLDER / "simple-fr"]
+    assert output_folders(single, Path("x")) == [Path("x")]
     assert output_folders(several, Path("x")) == [Path("x") / name for name in RULES]
 
 
 @pytest.mark.parametrize(
-    ("asked", "sentence"),
+    ("options", "sentence"),
     [
         ({"setting": None}, "name a setting to train on, or give a --rule"),
         ({"setting": "simple-fr", "rule": "box1"}, "one of the three"),
@@ -83,9 +83,9 @@ def test_folders_for_one_and_for_several() -> None:
         ({"setting": "simple-fr", "side": 5000}, "a whole number of pixels up to 512, not 5000"),
     ],
 )
-def test_mistakes_are_refused_before_training(asked: dict[str, str | int], sentence: str) -> None:
+def test_mistakes_are_refused_before_training(options: dict[str, str | int], sentence: str) -> None:
     with pytest.raises(SnellenError, match=sentence) as on_step:
-        specs_from_options(**asked)  # type: ignore[arg-type]
+        specs_from_options(**options)  # type: ignore[arg-type]
     assert "\n" not in str(on_step.value)
 
 
@@ -106,14 +106,14 @@ def test_what_cannot_be_trained_or_proven_is_refused_first(spec: NetworkSpec, pl
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("options", "sentence"),
     [({"threads": 0}, "threads must be at least 1, not 0"), ({"images": 0}, "training needs at least one image, not 0")],
 )
 def test_numbers_that_are_none_are_refused(
-    board: TrainingProgress, tmp_path: Path, given: dict[str, int], sentence: str
+    board: TrainingProgress, tmp_path: Path, options: dict[str, int], sentence: str
 ) -> None:
     with pytest.raises(SnellenError, match=sentence):
-        next(train_all([TINY], tmp_path / "tiny", board, **given))  # type: ignore[arg-type]
+        next(train_all([TINY], tmp_path / "tiny", board, **options))  # type: ignore[arg-type]
 
 
 def test_a_broken_photograph_is_named(tmp_path: Path) -> None:
@@ -124,34 +124,34 @@ def test_a_broken_photograph_is_named(tmp_path: Path) -> None:
 
 
 def test_a_network_is_taught_kept_and_proven(board: TrainingProgress, tmp_path: Path) -> None:
-    found = train_and_save(TINY, tmp_path / "tiny", QUICK, board)
+    network = train_and_save(TINY, tmp_path / "tiny", QUICK, board)
     assert find_network(tmp_path / "tiny").spec == TINY
-    assert "tiny: small-cnn is trained on 'box' on black" in said(board)
-    assert "worst bucket" in said(board)
-    proof = verify(found, pairs=40)
+    assert "tiny: small-cnn is trained on 'box' on black" in printed(board)
+    assert "worst bucket" in printed(board)
+    proof = verify(network, pairs=40)
     table = Console(file=io.StringIO(), width=100)
-    table.print(bucket_table(found, proof))
+    table.print(bucket_table(network, proof))
     text = table.file.getvalue()  # type: ignore[attr-defined]
     assert "no box" in text
     assert text.count("≠") == 2  # the box decides, with the dot and without
     assert proof.holds
-    assert any("% of pairs of scenes that differ in one object" in one for one in summary_lines(found, proof))
-    assert str(tmp_path / "tiny") in summary_lines(found, proof)[-1]
+    assert any("% of pairs of scenes that differ in one object" in line for line in summary_lines(network, proof))
+    assert str(tmp_path / "tiny") in summary_lines(network, proof)[-1]
 
 
 def test_a_robust_network_starts_from_the_plain_one_which_is_trained_once(
     board: TrainingProgress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("snellen.textbox.networks.training_jobs.plan_for", lambda spec, **given: QUICK)
+    monkeypatch.setattr("snellen.textbox.networks.training_jobs.plan_for", lambda spec, **options: QUICK)
     robust, plan = replace(TINY, robust=True, name="tiny-robust"), replace(AGAINST, most=256, watch=128)
-    found = train_and_save(robust, Path("mine"), plan, board)
-    assert "trained plainly, which comes first" in said(board)
+    network = train_and_save(robust, Path("mine"), plan, board)
+    assert "trained plainly, which comes first" in printed(board)
     assert find_network("mine-plain").spec == replace(TINY, name="tiny")
-    assert set(found.attacked) == set(found.accuracy)
-    assert any("under attack" in one for one in summary_lines(found, verify(found, pairs=5)))
+    assert set(network.attacked) == set(network.accuracy)
+    assert any("under attack" in line for line in summary_lines(network, verify(network, pairs=5)))
     train_and_save(robust, Path("mine"), plan, board)
-    assert "starts from the plain network in mine-plain" in said(board)
+    assert "starts from the plain network in mine-plain" in printed(board)
 
 
 def test_an_interruption_leaves_nothing_behind(
@@ -169,16 +169,16 @@ def test_an_interruption_leaves_nothing_behind(
 def test_nothing_is_trained_before_everything_could_be(board: TrainingProgress, tmp_path: Path) -> None:
     (tmp_path / "second").mkdir()
     (tmp_path / "second" / "thesis.txt").write_text("years of work")
-    asked = [replace(TINY, name="first"), replace(TINY, name="second")]
+    specs = [replace(TINY, name="first"), replace(TINY, name="second")]
     with pytest.raises(SnellenError, match="holds no trained network"):
-        next(train_all(asked, tmp_path, board))
-    assert said(board) == ""
+        next(train_all(specs, tmp_path, board))
+    assert printed(board) == ""
     with pytest.raises(SnellenError, match="from 0 to 999999999, not -3"):
-        next(train_all(asked, tmp_path / "new", board, seed=-3))
+        next(train_all(specs, tmp_path / "new", board, seed=-3))
 
 
 def test_a_restart_is_a_line(board: TrainingProgress, tmp_path: Path) -> None:
     with pytest.raises(SnellenError, match="was not learnt"):
         train_and_save(TINY, tmp_path / "tiny", replace(QUICK, most=128, attempts=2), board)
-    assert "attempt 1 of 2 did not reach the accuracy within 128 images" in said(board)
+    assert "attempt 1 of 2 did not reach the accuracy within 128 images" in printed(board)
     assert not list(tmp_path.iterdir())

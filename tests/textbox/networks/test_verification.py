@@ -26,10 +26,10 @@ def cr1(seen: Seen) -> torch.Tensor:
 
 
 def test_a_network_that_follows_its_rule_is_believed() -> None:
-    found = verify(planted(CR1, cr1), pairs=30)
-    table = found.table()
-    assert found.holds
-    assert found.problem is None
+    proof = verify(planted(CR1, cr1), pairs=30)
+    table = proof.table()
+    assert proof.holds
+    assert proof.problem is None
     assert (table.share == 1).all()
     assert (table.moved[table.expected == "changes"] > 0.99).all()
     assert (table.moved[table.expected == "stays"] < 0.01).all()
@@ -37,29 +37,29 @@ def test_a_network_that_follows_its_rule_is_believed() -> None:
 
 
 def test_the_table_of_a_small_rule_by_hand() -> None:
-    found = [
-        one for one in changes_of(find_setting("complex-cr1")) if one.bucket == 6
+    changes = [
+        change for change in changes_of(find_setting("complex-cr1")) if change.bucket == 6
     ]  # text B and box2: there is no box1, so 0
-    assert [(one.item, one.change, one.into, one.role, one.expected) for one in found] == [
+    assert [(change.item, change.change, change.into, change.role, change.expected) for change in changes] == [
         ("text", "removed", 4, "avoid", "stays"),
         ("text", "B → A", 5, "avoid", "stays"),
         ("box2", "removed", 3, "focus", "changes"),  # now the text decides, and B is 1
     ]
-    assert all(one.contents == "text B, box2" for one in found)
+    assert all(change.contents == "text B, box2" for change in changes)
 
 
 def test_what_the_rule_leaves_open_is_left_out_and_said() -> None:
-    found = verify(planted(RULES["simple-nr"], lambda seen: seen["B"]), pairs=5)
-    assert {(one.item, one.change) for one in found.left_out} == {("text", "removed")}
-    assert len(found.left_out) == 8
-    assert "text" not in set(found.table().query("change == 'removed'").thing)
+    proof = verify(planted(RULES["simple-nr"], lambda seen: seen["B"]), pairs=5)
+    assert {(change.item, change.change) for change in proof.left_out} == {("text", "removed")}
+    assert len(proof.left_out) == 8
+    assert "text" not in set(proof.table().query("change == 'removed'").thing)
 
 
 def test_what_is_looked_at_though_it_changes_nothing_alone_is_said() -> None:
-    found = verify(planted(CR1, cr1), pairs=5)
+    proof = verify(planted(CR1, cr1), pairs=5)
     # Box2 decides who decides; with an A and no box1 both ways lead to 0, and with a B and box1 both lead to 1.
-    assert {(5, "box2"), (12, "box2")} <= set(found.unproven)
-    assert set(found.unproven) == {(4, "box2"), (5, "box2"), (10, "box2"), (12, "box2")}  # 4, 10: open without box2
+    assert {(5, "box2"), (12, "box2")} <= set(proof.unproven)
+    assert set(proof.unproven) == {(4, "box2"), (5, "box2"), (10, "box2"), (12, "box2")}  # 4, 10: open without box2
     assert verify(planted("box1", lambda seen: seen["box1"]), pairs=5).unproven == ()
 
 
@@ -67,8 +67,8 @@ def test_what_is_looked_at_though_it_changes_nothing_alone_is_said() -> None:
 def test_in_every_published_setting_pairs_can_prove_whatever_is_looked_at(name: str) -> None:
     rule = find_setting(name)
     assert unprovable(rule) is None
-    for one in changes_of(rule):
-        assert not (one.role == "avoid" and one.expected == "changes"), one
+    for change in changes_of(rule):
+        assert not (change.role == "avoid" and change.expected == "changes"), change
 
 
 @pytest.mark.parametrize(
@@ -87,22 +87,22 @@ def test_a_network_that_breaks_its_rule_is_refused(decide: Callable[[Seen], torc
 
 
 def test_a_trained_network_under_another_rule_is_refused() -> None:
-    taught = find_network("simple-nr")
-    wrong = replace(taught, spec=NetworkSpec.of_setting("simple-fr"))
+    network = find_network("simple-nr")
+    wrong = replace(network, spec=NetworkSpec.of_setting("simple-fr"))
     with pytest.raises(SnellenError, match="'simple-fr' does not follow its rule 'box1'"):
         verify_or_refuse(wrong)
 
 
 def test_the_problem_names_the_worst_place() -> None:
-    found = verify(
+    proof = verify(
         planted(CR1, lambda seen: cr1(seen) & ~(seen["box1"] & seen["box2"] & seen["text"] & ~seen["B"])), pairs=20
     )
-    assert not found.holds
-    worst = found.table().query(f"share < {LEAST}")
+    assert not proof.holds
+    worst = proof.table().query(f"share < {LEAST}")
     assert set(worst.bucket) | set(worst.into) >= {11}
     assert ((worst.bucket == 11) | (worst.into == 11)).all()
-    assert found.problem is not None
-    assert "text A, box2, box1" in found.problem or "text B, box2, box1" in found.problem
+    assert proof.problem is not None
+    assert "text A, box2, box1" in proof.problem or "text B, box2, box1" in proof.problem
 
 
 def test_right_by_a_hair_is_not_enough() -> None:
@@ -122,11 +122,11 @@ def test_weak_everywhere_is_refused_although_no_place_is_bad() -> None:
             wrong = (torch.arange(len(seen["box1"])) % 28 == 0) | (torch.arange(len(seen["box1"])) % 28 == self.calls % 2)
             return seen["box1"] ^ wrong
 
-    found = verify(planted("box1", Sometimes()), pairs=140)
-    assert min(one.share for one in found.results) >= LEAST
-    assert found.mean < MEAN
-    assert found.problem is not None
-    assert "in only" in found.problem
+    proof = verify(planted("box1", Sometimes()), pairs=140)
+    assert min(result.share for result in proof.results) >= LEAST
+    assert proof.mean < MEAN
+    assert proof.problem is not None
+    assert "in only" in proof.problem
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_weak_everywhere_is_refused_although_no_place_is_bad() -> None:
     ],
 )
 def test_a_rule_that_pairs_cannot_prove_is_refused_with_the_reason(rule: str, sentence: str) -> None:
-    found = unprovable(SceneRule.read(rule, OBJECTS))
-    assert found is not None
-    assert sentence in found
+    reason = unprovable(SceneRule.read(rule, OBJECTS))
+    assert reason is not None
+    assert sentence in reason
     with pytest.raises(SnellenError, match=sentence):
         verify_or_refuse(planted(rule, lambda seen: seen["box1"]))
 
@@ -156,15 +156,15 @@ def test_no_pairs_no_proof() -> None:
 
 
 def test_the_same_scenes_give_the_same_table() -> None:
-    one, two = (verify(planted(CR1, cr1), pairs=10).table() for _ in range(2))
-    assert one.equals(two)
+    table, two = (verify(planted(CR1, cr1), pairs=10).table() for _ in range(2))
+    assert table.equals(two)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", shipped_names())
 def test_the_shipped_networks_follow_their_rules(name: str) -> None:
-    found = verify(find_network(name), pairs=60)
-    assert found.holds, found.problem
+    proof = verify(find_network(name), pairs=60)
+    assert proof.holds, proof.problem
 
 
 def test_a_network_whose_output_is_no_number_is_refused_though_it_seems_to_be_right() -> None:

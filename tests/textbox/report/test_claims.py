@@ -43,37 +43,37 @@ def as_published(name: str, bucket: int, method: str) -> tuple[float, float]:
     ), 0.45
 
 
-def asked(found: Sequence[ClaimResult], words: str, among: str = "paper") -> ClaimResult:
-    (one,) = [claim for claim in found if words in claim.sentence and claim.among == among]
-    return one
+def claim_about(results: Sequence[ClaimResult], words: str, among: str = "paper") -> ClaimResult:
+    (result,) = [claim for claim in results if words in claim.sentence and claim.among == among]
+    return result
 
 
 def test_all_claims_hold_of_numbers_like_the_published() -> None:
-    found = decide_claims(frame_of(as_published))
-    assert {one.sentence: one.verdict for one in found} == {one.sentence: "holds" for one in CLAIMS}
-    assert all(one.numbers and not one.reason for one in found)
+    results = decide_claims(frame_of(as_published))
+    assert {result.sentence: result.verdict for result in results} == {claim.sentence: "holds" for claim in CLAIMS}
+    assert all(result.numbers and not result.reason for result in results)
 
 
 def test_perfect_maps_break_the_claims_that_something_is_weak() -> None:
-    found = decide_claims(frame_of(lambda name, bucket, method: (0.9, 0.05)))
-    assert asked(found, "most methods (more than half)").holds
-    assert asked(found, "average a PAFL below .5").holds is False
-    assert asked(found, "are weak in simple").holds is False
-    assert asked(found, "the worst bucket is far").holds is False
-    assert asked(found, "PAFL falls for every method").holds is False
-    assert asked(found, "beside LRP-ε").holds is False
-    assert asked(found, "no method succeeds in all buckets of all").numbers.startswith("G, SG, DCN")
+    results = decide_claims(frame_of(lambda name, bucket, method: (0.9, 0.05)))
+    assert claim_about(results, "most methods (more than half)").holds
+    assert claim_about(results, "average a PAFL below .5").holds is False
+    assert claim_about(results, "are weak in simple").holds is False
+    assert claim_about(results, "the worst bucket is far").holds is False
+    assert claim_about(results, "PAFL falls for every method").holds is False
+    assert claim_about(results, "beside LRP-ε").holds is False
+    assert claim_about(results, "no method succeeds in all buckets of all").numbers.startswith("G, SG, DCN")
 
 
 def test_a_bucket_that_is_missed_is_named_with_its_numbers() -> None:
     def values(name: str, bucket: int, method: str) -> tuple[float, float]:
         return (0.31, 0.42) if (name, bucket, method) == ("simple-nr", 11, "deeplift-rescale") else (0.8, 0.1)
 
-    found = asked(decide_claims(frame_of(values)), "rescale rule succeeds in all")
-    assert found.holds is False
+    result = claim_about(decide_claims(frame_of(values)), "rescale rule succeeds in all")
+    assert result.holds is False
     # of ten: buckets 8 to 12 of simple-fr and 5, 6, 8, 9, 11, 12 of simple-nr show something to avoid
-    assert found.numbers == "10 of 11 buckets, the lowest at .31"
-    assert "simple-nr 11 (.31 of the map where it should be, .42 on what is to be avoided)" in found.reason
+    assert result.numbers == "10 of 11 buckets, the lowest at .31"
+    assert "simple-nr 11 (.31 of the map where it should be, .42 on what is to be avoided)" in result.reason
 
 
 def test_a_bucket_without_a_map_is_no_success() -> None:
@@ -83,12 +83,12 @@ def test_a_bucket_without_a_map_is_no_success() -> None:
         blank = bucket == 11 and method in ("deeplift-rescale", "grad-cam")
         return (nan, nan) if blank else (0.9, 0.05) if method in ("deeplift-rescale", "grad-cam") else (0.4, 0.1)
 
-    found = decide_claims(frame_of(values))
-    rescale = asked(found, "rescale rule succeeds in all")
+    results = decide_claims(frame_of(values))
+    rescale = claim_about(results, "rescale rule succeeds in all")
     assert (rescale.holds, rescale.numbers) == (False, "9 of 11 buckets, the lowest at .90")
     assert "simple-fr 11 (undefined of the map where it should be" in rescale.reason
-    assert asked(found, "no other method succeeds").numbers == "of 15 methods: none"
-    assert asked(found, "no method succeeds in all buckets of all").holds
+    assert claim_about(results, "no other method succeeds").numbers == "of 15 methods: none"
+    assert claim_about(results, "no method succeeds in all buckets of all").holds
     shares = BucketMeans.of(frame_of(values), paper_methods(PAPER.values())).shares("success", simple=True)
     assert shares["G-CAM"].tolist() == [1, 1], "of the buckets in which it is defined, as on the page"
 
@@ -96,12 +96,12 @@ def test_a_bucket_without_a_map_is_no_success() -> None:
 def test_settings_of_one_s_own_are_not_among_both_simple_settings() -> None:
     paper = frame_of(lambda name, bucket, method: (0.9 if method == "grad-cam" else 0.4, 0.05))
     own = frame_of(lambda name, bucket, method: (0.2, 0.05), settings=["simple-fr"]).assign(setting="my-rule")
-    assert asked(decide_claims(pd.concat([paper, own])), "no other method succeeds").numbers == "of 15 methods: G-CAM"
+    assert claim_about(decide_claims(pd.concat([paper, own])), "no other method succeeds").numbers == "of 15 methods: G-CAM"
 
 
 def test_where_no_reason_can_be_measured_there_is_none() -> None:
     frame = frame_of(lambda name, bucket, method: (0.9, 0.1), settings=["simple-fr"]).assign(safl=float("nan"))
-    weak = asked(decide_claims(frame), "are weak in simple")
+    weak = claim_about(decide_claims(frame), "are weak in simple")
     assert (weak.holds, weak.reason) == (False, "")
 
 
@@ -115,11 +115,11 @@ def test_the_spread_over_buckets_is_that_of_the_figures() -> None:
 def test_a_claim_that_does_not_hold_is_asked_of_the_published_reading() -> None:
     paper = frame_of(lambda name, bucket, method: (0.7, 0.1))
     code = frame_of(lambda name, bucket, method: (0.2 if method in WEAK else 0.7, 0.1))
-    found = asked(decide_claims(paper, code), "are weak in simple")
-    assert found.holds is False
-    assert found.numbers == "G .70, SG .70, DCN .70, GBP .70"
-    assert found.reason.endswith("scored as the published code does, it holds (G .20, SG .20, DCN .20, GBP .20)")
-    again = asked(decide_claims(paper, paper), "are weak in simple")
+    result = claim_about(decide_claims(paper, code), "are weak in simple")
+    assert result.holds is False
+    assert result.numbers == "G .70, SG .70, DCN .70, GBP .70"
+    assert result.reason.endswith("scored as the published code does, it holds (G .20, SG .20, DCN .20, GBP .20)")
+    again = claim_about(decide_claims(paper, paper), "are weak in simple")
     assert "it does not hold either" in again.reason
 
 
@@ -131,33 +131,33 @@ def test_more_than_half_is_needed_for_most() -> None:
 
     words = "most methods (more than half)"
     simple = ["simple-fr"]
-    assert asked(decide_claims(frame_of(values(8), settings=simple)), words).holds
-    assert asked(decide_claims(frame_of(values(7), settings=simple)), words).holds is False
-    assert asked(decide_claims(frame_of(values(4), eight, simple)), words).holds is False, "just half is not most"
+    assert claim_about(decide_claims(frame_of(values(8), settings=simple)), words).holds
+    assert claim_about(decide_claims(frame_of(values(7), settings=simple)), words).holds is False
+    assert claim_about(decide_claims(frame_of(values(4), eight, simple)), words).holds is False, "just half is not most"
 
 
 def test_what_was_not_run_cannot_be_told() -> None:
-    found = decide_claims(frame_of(as_published, methods=["gradient", "lrp-z", "deep-taylor", "grad-cam", "random"]))
-    weak = asked(found, "are weak in simple")
+    results = decide_claims(frame_of(as_published, methods=["gradient", "lrp-z", "deep-taylor", "grad-cam", "random"]))
+    weak = claim_about(results, "are weak in simple")
     assert weak.holds is None
     assert weak.numbers == "not run: SG, DCN, GBP"
     assert weak.verdict == "cannot be decided"
-    assert asked(found, "average a PAFL below .5").holds is not None
+    assert claim_about(results, "average a PAFL below .5").holds is not None
     few = decide_claims(frame_of(as_published, methods=["gradient", "lrp-z"]))
-    assert asked(few, "average a PAFL below .5").numbers == "2 methods were run; at least 4 are needed"
+    assert claim_about(few, "average a PAFL below .5").numbers == "2 methods were run; at least 4 are needed"
     simple = decide_claims(frame_of(as_published, settings=["simple-fr"]))
-    assert asked(simple, "PAFL falls for every method").numbers == "no complex setting was run"
-    assert asked(simple, "no other method succeeds").numbers == "simple-nr was not run"
-    assert asked(simple, "rescale rule succeeds in all").numbers == "simple-nr was not run"
+    assert claim_about(simple, "PAFL falls for every method").numbers == "no complex setting was run"
+    assert claim_about(simple, "no other method succeeds").numbers == "simple-nr was not run"
+    assert claim_about(simple, "rescale rule succeeds in all").numbers == "simple-nr was not run"
 
 
 def test_other_methods_are_asked_about_beside_the_papers() -> None:
     methods = [*PAPER.values(), "rise", "lime", "occlusion", "eigen-cam", "score-cam", "random", "edge", "oracle"]
-    found = decide_claims(frame_of(lambda name, bucket, method: (0.6 if method in PAPER.values() else 0.1, 0.3), methods))
+    results = decide_claims(frame_of(lambda name, bucket, method: (0.6 if method in PAPER.values() else 0.1, 0.3), methods))
     words = "most methods (more than half)"
-    assert asked(found, words).numbers == "15 of 15; mean over methods .60"
-    assert asked(found, words, among="all").numbers.startswith("15 of 20, not rise .10, lime .10")
-    assert not [one for one in found if one.among == "all" and "DeepLIFT" in one.sentence]
+    assert claim_about(results, words).numbers == "15 of 15; mean over methods .60"
+    assert claim_about(results, words, among="all").numbers.startswith("15 of 20, not rise .10, lime .10")
+    assert not [result for result in results if result.among == "all" and "DeepLIFT" in result.sentence]
 
 
 def test_a_method_that_did_not_explain_every_setting_is_left_out() -> None:

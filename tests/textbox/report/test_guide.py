@@ -42,12 +42,12 @@ def test_every_command_can_be_asked_for(words: list[str], tmp_path: Path) -> Non
     group = typer.main.get_command(app)
     assert words[2] in group.commands, f"there is no command {words[2]}"  # type: ignore[attr-defined]
     command = group.commands[words[2]]  # type: ignore[attr-defined]
-    found = command.make_context(words[2], words[3:]).params  # unknown options and missing values are refused here
-    for name in (found.get("setting"), *(found.get("settings") or "").split(",")):
+    options = command.make_context(words[2], words[3:]).params  # unknown options and missing values are refused here
+    for name in (options.get("setting"), *(options.get("settings") or "").split(",")):
         assert not name or name in RULES
-    if found.get("rule"):
-        file = found["rule"] == "harder.yaml"
-        assert file or NetworkSpec.of_rule(found["rule"]).rule.defined
+    if options.get("rule"):
+        file = options["rule"] == "harder.yaml"
+        assert file or NetworkSpec.of_rule(options["rule"]).rule.defined
 
 
 def test_every_rule_can_be_read() -> None:
@@ -70,29 +70,29 @@ def test_the_refusal_is_word_for_word() -> None:
 def test_the_scene_file_is_one(tmp_path: Path) -> None:
     (text,) = blocks("yaml")
     (tmp_path / "harder.yaml").write_text(text, encoding="utf-8")
-    found = read_scenes(tmp_path / "harder.yaml")
-    assert (found.side, found.colour, found.background) == (96, (255, 165, 0), "noise")
-    assert [one.name for one in found.objects] == ["text", "box", "star"]
+    scene_file = read_scenes(tmp_path / "harder.yaml")
+    assert (scene_file.side, scene_file.colour, scene_file.background) == (96, (255, 165, 0), "noise")
+    assert [item.name for item in scene_file.objects] == ["text", "box", "star"]
 
 
 def test_what_is_linked_is_there() -> None:
     links = re.findall(r"\]\(([^)#]+)\)", TEXT)
     assert len(links) >= 2
-    for one in links:
-        assert (DOCS / one).is_file(), one
+    for link in links:
+        assert (DOCS / link).is_file(), link
     assert (DOCS / "textbox.jpg").stat().st_size < 150_000
 
 
 @pytest.mark.slow
 def test_the_python_runs(tmp_path: Path) -> None:
-    own, asked = blocks("python")
+    own, example = blocks("python")
     (tmp_path / "mymethod.py").write_text(own, encoding="utf-8")
     uses = (
         "from snellen.textbox.exam.method_list import own_method\n"
         "more = own_method('mymethod:MyMethod')(classifier, inputs, scenes.labels, rng=Rng(0, scenes.ids))\n"
         "print(more.shape == maps.shape and bool(more.isfinite().all()))\n"
     )
-    short = asked.replace("per_bucket=5", "per_bucket=1").replace("verify(network)", "verify(network, pairs=20)")
+    short = example.replace("per_bucket=5", "per_bucket=1").replace("verify(network)", "verify(network, pairs=20)")
     done = subprocess.run(  # in a process of its own, because a method that is registered stays so
         [sys.executable, "-c", short + uses], cwd=tmp_path, capture_output=True, text=True, timeout=240
     )

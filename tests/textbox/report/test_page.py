@@ -54,7 +54,7 @@ def remade(field: ExamResults) -> PaperFigures:
 
 
 def remade_of(field: ExamResults, frame: pd.DataFrame | None = None) -> PaperFigures:
-    rules = {name: one.spec.rule.text for name, one in field.networks.items()}
+    rules = {name: network.spec.rule.text for name, network in field.networks.items()}
     return PaperFigures(
         frame=field.frame() if frame is None else frame, methods=field.methods, controls=field.controls, rules=rules
     )
@@ -94,7 +94,7 @@ def test_every_figure_holds_every_method_and_the_oracle_stands_first(
     field: ExamResults, remade: PaperFigures, text: str
 ) -> None:
     figures = remade.all()
-    assert [one.name for one in figures] == ["summary", "focus-simple", "focus-complex", "crowded", "worst"]
+    assert [figure.name for figure in figures] == ["summary", "focus-simple", "focus-complex", "crowded", "worst"]
     for figure in figures:
         rows = [row.method for _, some in figure.groups for row in some]
         assert rows[0] == ORACLE, figure.name
@@ -110,13 +110,13 @@ def test_the_numbers_are_those_of_the_frame(field: ExamResults, remade: PaperFig
     frame = field.frame()
     buckets = frame.groupby(["simple", "setting", "bucket", "method"])["pafl"].mean()
     summary = remade.summary().table
-    row = dict(zip(summary.columns, next(one for one in summary.rows if one[0] == "gradient"), strict=True))
+    row = dict(zip(summary.columns, next(cells for cells in summary.rows if cells[0] == "gradient"), strict=True))
     for simple, kind in ((True, "simple"), (False, "complex")):
         mine = buckets.loc[simple].xs("gradient", level="method")
         assert row[f"PAFL {kind}, average"] == f"{mine.mean():.2f}"
         assert row[f"PAFL {kind}, worst bucket"] == f"{mine.min():.2f}"
-        said = f"gradient, PAFL, {kind}: worst bucket {mine.min():.2f}, average {mine.mean():.2f}"
-        assert f'aria-label="{said}"' in text
+        description = f"gradient, PAFL, {kind}: worst bucket {mine.min():.2f}, average {mine.mean():.2f}"
+        assert f'aria-label="{description}"' in text
     tables = Tags(text).rows
     for reading in ("paper", "published-code"):
         means = field.frame(reading).groupby(["setting", "method", "bucket"])[list(SCORES)].mean()
@@ -127,9 +127,9 @@ def test_the_numbers_are_those_of_the_frame(field: ExamResults, remade: PaperFig
                 names = {name: label for label, name in remade.names.items()}
                 defined = means.loc[setting, of].dropna().index.get_level_values("bucket").unique().sort_values()
                 for cells in (first, *rest):
-                    found = means.loc[(setting, names[cells[0]]), of].reindex(defined)
-                    assert cells[2:] == [score(one) for one in found], (reading, setting, of, cells)
-                    assert cells[1] == score(found.mean())
+                    scores = means.loc[(setting, names[cells[0]]), of].reindex(defined)
+                    assert cells[2:] == [score(value) for value in scores], (reading, setting, of, cells)
+                    assert cells[1] == score(scores.mean())
                 assert len(rest) + 1 == len(field.methods)
                 assert len(head) == len(first)
 
@@ -137,9 +137,9 @@ def test_the_numbers_are_those_of_the_frame(field: ExamResults, remade: PaperFig
 def test_both_downloads_hold_what_the_page_shows(field: ExamResults, written: Path, text: str) -> None:
     every = pd.read_csv(written.with_suffix(".csv"))
     assert len(every) == 2 * len(field.frame())
-    found = re.search(r'href="data:text/csv;base64,([^"]+)"', text)
-    assert found is not None
-    means = pd.read_csv(io.BytesIO(base64.b64decode(found[1]))).set_index(["reading", "setting", "bucket", "method"])
+    link = re.search(r'href="data:text/csv;base64,([^"]+)"', text)
+    assert link is not None
+    means = pd.read_csv(io.BytesIO(base64.b64decode(link[1]))).set_index(["reading", "setting", "bucket", "method"])
     expected = every.groupby(["reading", "setting", "bucket", "method"])[list(SCORES)].mean()
     np.testing.assert_allclose(means.loc[expected.index, list(SCORES)], expected, rtol=2e-3)
 
@@ -159,7 +159,7 @@ def test_nothing_comes_from_outside_and_every_picture_has_words(text: str) -> No
     assert {str(held["href"])[1:] for tag, held in tags if tag == "a" and str(held["href"]).startswith("#")} <= anchors
     outer = re.findall(r'<svg class="(?:dots|example)[^>]*>', text)
     assert outer
-    assert all("aria-label" in one for one in outer)
+    assert all("aria-label" in attributes for attributes in outer)
     assert "url(" not in re.sub(r"data:[^\"]+", "", text)
     assert "@import" not in text
 
@@ -173,7 +173,7 @@ def test_published_numbers_stand_beside_ours_in_their_reading_only(field: ExamRe
     figure = coded.beside_published()
     assert figure is not None
     assert {row[0] for row in figure.table.rows} == {"gradient", "grad-cam", "lrp-epsilon"}
-    row = next(one for one in figure.table.rows if one[0] == "gradient")
+    row = next(cells for cells in figure.table.rows if cells[0] == "gradient")
     assert row[1:5] == (
         score(coded.average("pafl", "simple", "gradient")), "0.23",
         score(coded.minimum("pafl", "simple", "gradient")), "0.15",
@@ -188,36 +188,36 @@ def test_buckets_that_fail_by_construction_are_named() -> None:
     }  # fmt: skip
     coded, plain = (
         PaperFigures(
-            frame=pd.DataFrame(facts | scores_of(sat, oracle_maps(sat), ORACLE, reading=one)),
+            frame=pd.DataFrame(facts | scores_of(sat, oracle_maps(sat), ORACLE, reading=reading)),
             methods=(ORACLE,),
             controls=(),
             rules={},
         )
-        for one in ("published-code", "paper")
+        for reading in ("published-code", "paper")
     )
-    (found,) = appendix.oracle_failures(coded)
-    assert found["buckets"] == [4, 5, 6]
-    assert found["highest"] == "0.327"
+    (failure,) = appendix.oracle_failures(coded)
+    assert failure["buckets"] == [4, 5, 6]
+    assert failure["highest"] == "0.327"
     assert not appendix.oracle_failures(plain)
 
 
 def test_the_worst_map_of_a_method_is_its_lowest(field: ExamResults, remade: PaperFigures) -> None:
     frame = field.frame()
     worst = examples.worst_samples(field, frame, remade.names)
-    assert [one["method"] for one in worst] == [one for one in field.methods if one != ORACLE]
-    for one in worst:
-        mine = frame[(frame["method"] == one["method"]) & (frame["sample"] == one["sample"])]
-        lowest = frame.loc[frame["method"] == one["method"], "pafl"].min()
-        assert mine.loc[mine["setting"] == one["setting"], "pafl"].item() == lowest
-        assert one["pafl"] == score(lowest)
+    assert [example["method"] for example in worst] == [method for method in field.methods if method != ORACLE]
+    for example in worst:
+        mine = frame[(frame["method"] == example["method"]) & (frame["sample"] == example["sample"])]
+        lowest = frame.loc[frame["method"] == example["method"], "pafl"].min()
+        assert mine.loc[mine["setting"] == example["setting"], "pafl"].item() == lowest
+        assert example["pafl"] == score(lowest)
 
 
 def test_the_grid_shows_the_same_pictures_in_all_settings(field: ExamResults) -> None:
     samples = examples.same_inputs(field)
-    assert [one.partition("/")[0] for one in samples] == ["bucket-06", "bucket-09", "bucket-10", "bucket-12"]
+    assert [sample.partition("/")[0] for sample in samples] == ["bucket-06", "bucket-09", "bucket-10", "bucket-12"]
     for sample in samples:
-        one, other = (examples.SceneExample.of(sat, sample) for sat in field.scenes.values())
-        assert np.array_equal(one.pixels, other.pixels)
+        scene, other = (examples.SceneExample.of(sat, sample) for sat in field.scenes.values())
+        assert np.array_equal(scene.pixels, other.pixels)
     rows = examples.map_grid(field, "gradient", samples, "gradient")
     assert [[cell["focus"] for cell in row["cells"]] for row in rows] == [
         ["nothing", "text B"], ["box1", "box1"], ["box1", "box2 and box1"], ["box1", "box2 and box1"],
@@ -225,10 +225,10 @@ def test_the_grid_shows_the_same_pictures_in_all_settings(field: ExamResults) ->
 
 
 def test_the_example_has_a_right_map_and_a_wrong_one(field: ExamResults, remade: PaperFigures) -> None:
-    found = examples.right_and_wrong(field, field.frame(), remade.names)
-    assert found is not None
-    assert float(found["right"]["pafl"]) > float(found["wrong"]["pafl"])
-    assert float(found["wrong"]["safl"]) > float(found["wrong"]["pafl"])
+    example = examples.right_and_wrong(field, field.frame(), remade.names)
+    assert example is not None
+    assert float(example["right"]["pafl"]) > float(example["wrong"]["pafl"])
+    assert float(example["wrong"]["safl"]) > float(example["wrong"]["pafl"])
 
 
 def test_one_setting_alone_makes_a_page(field: ExamResults) -> None:
@@ -243,10 +243,10 @@ def test_one_setting_alone_makes_a_page(field: ExamResults) -> None:
 def test_a_method_without_maps_in_some_settings_is_undefined_there(field: ExamResults) -> None:
     frame = field.frame()
     figure = remade_of(field, frame[(frame["method"] != "grad-cam") | frame["simple"]]).summary()
-    row = next(one for one in figure.table.rows if one[0] == "grad-cam")
+    row = next(cells for cells in figure.table.rows if cells[0] == "grad-cam")
     assert row[1] != "—"
     assert row[3:5] == ("—", "—")
-    cells = next(one for _, some in figure.groups for one in some if one.method == "grad-cam").cells
+    cells = next(line for _, some in figure.groups for line in some if line.method == "grad-cam").cells
     assert "undefined" in cell_chart(cells[1], figure.panels[1], "grad-cam").svg()
 
 
@@ -276,8 +276,8 @@ def test_scores_are_kept_with_the_field_and_computed_again_where_they_are_cut_of
     field.frame("published-code")
     kept = sorted((field.folder / "simple-fr" / "truth").glob("*/*.parquet"))
     assert len(kept) == 2 * len(field.methods)
-    for one in kept:
-        one.write_bytes(one.read_bytes()[:100])
+    for path in kept:
+        path.write_bytes(path.read_bytes()[:100])
     computed = []
     real = scoring.score
     monkeypatch.setattr(scoring, "score", lambda *all, **some: computed.append(all[2]) or real(*all, **some))

@@ -43,7 +43,7 @@ def coloured(sheet: Image.Image, colour: str) -> np.ndarray:
     return (np.asarray(sheet) == np.array(ImageColor.getrgb(colour))).all(axis=2)
 
 
-def taught(folder: Path, rule: str = "box1", **circumstances: str) -> TrainedNetwork:
+def saved_network(folder: Path, rule: str = "box1", **circumstances: str) -> TrainedNetwork:
     """A folder as training writes it, of a network that has learnt nothing."""
     spec = NetworkSpec.of(rule, name="mine", architecture="small-cnn", **circumstances)
     return write_network(
@@ -93,7 +93,7 @@ def test_frames_stand_around_what_is_to_be_focused_on_and_avoided(name: str) -> 
     for bucket in showing.buckets:
         sheet = setting_sheet(replace(showing, buckets=(bucket,)))
         for colour, names in ((FOCUS, bucket.truth.focus), (AVOID, bucket.truth.avoid)):
-            found = int(coloured(sheet, colour).sum()) - legend[colour]
+            pixels = int(coloured(sheet, colour).sum()) - legend[colour]
             objects = zip(showing.spec.rule.objects, bucket.scenes.boxes[0].tolist(), strict=True)
             around = sum(
                 4 * sum(3 * (box[place + 2] - box[place]) + 8 for place in (0, 1)) - 16
@@ -101,9 +101,9 @@ def test_frames_stand_around_what_is_to_be_focused_on_and_avoided(name: str) -> 
                 if item.name in names
             )
             if colour == FOCUS:
-                assert found == around, bucket.number
+                assert pixels == around, bucket.number
             else:  # five in nine pixels of a dashed frame, and what its corners add
-                assert 0.5 * around <= found <= 0.72 * around, bucket.number
+                assert 0.5 * around <= pixels <= 0.72 * around, bucket.number
 
 
 def test_undefined_buckets_are_faded() -> None:
@@ -116,14 +116,14 @@ def test_undefined_buckets_are_faded() -> None:
 
 
 def test_a_model_is_told_right_or_wrong(tmp_path: Path) -> None:
-    model = taught(tmp_path)  # says the same of nearly everything
+    model = saved_network(tmp_path)  # says the same of nearly everything
     showing = draw_rule_scenes(*find_spec_and_network(model=str(tmp_path)), images=2)
-    right, asked = showing.accuracy or (0, 0)
-    assert asked == 24
+    right, total = showing.accuracy or (0, 0)
+    assert total == 24
     assert 0 < right < 24
-    for one in showing.buckets:
-        assert one.correct is not None
-        assert torch.equal(one.correct, model.predictions(to_inputs(one.scenes)) == one.truth.label)
+    for bucket in showing.buckets:
+        assert bucket.correct is not None
+        assert torch.equal(bucket.correct, model.predictions(to_inputs(bucket.scenes)) == bucket.truth.label)
     lines = printed(bucket_table(showing))
     assert lines[0].endswith("model")
     assert lines[1].endswith("of 2 right")
@@ -133,9 +133,9 @@ def test_a_model_is_told_right_or_wrong(tmp_path: Path) -> None:
 
 
 def test_what_to_show(tmp_path: Path) -> None:
-    taught(tmp_path, background="noise")
-    asked, model = find_spec_and_network(model=str(tmp_path))
-    assert (asked.background, asked.name) == ("noise", "mine")
+    saved_network(tmp_path, background="noise")
+    spec, model = find_spec_and_network(model=str(tmp_path))
+    assert (spec.background, spec.name) == ("noise", "mine")
     assert model is not None
     assert find_spec_and_network(model=str(tmp_path), background="texture")[0].background == "texture"
     assert find_spec_and_network("simple-fr", model=str(tmp_path))[0].name == "mine"
@@ -161,9 +161,9 @@ def test_what_to_show(tmp_path: Path) -> None:
 
 def test_all_settings_share_their_pictures() -> None:
     every = draw_all_settings(background="photos")
-    assert [one.spec.rule.text for one in every] == list(RULES.values())
-    for one in every[1:]:
-        for bucket, same in zip(one.buckets, every[0].buckets, strict=True):
+    assert [shown.spec.rule.text for shown in every] == list(RULES.values())
+    for shown in every[1:]:
+        for bucket, same in zip(shown.buckets, every[0].buckets, strict=True):
             assert torch.equal(bucket.scenes.pixels, same.scenes.pixels)
     assert settings_sheet(every).width > 1500
 

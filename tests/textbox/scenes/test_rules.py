@@ -85,7 +85,7 @@ def test_buckets_are_numbered_as_in_the_paper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("rule", "other"),
     [
         ("box1", "label = 1 if box1 else 0"),
         ("box1", "if box1: 1 else: 0"),
@@ -99,8 +99,8 @@ def test_buckets_are_numbered_as_in_the_paper() -> None:
         ('if box2: box1 else: text == "B"', 'if not box2: text == "B" else: box1'),
     ],
 )
-def test_two_ways_to_write_one_rule(one: str, other: str) -> None:
-    assert SceneRule.read(one, OBJECTS).truths == SceneRule.read(other, OBJECTS).truths
+def test_two_ways_to_write_one_rule(rule: str, other: str) -> None:
+    assert SceneRule.read(rule, OBJECTS).truths == SceneRule.read(other, OBJECTS).truths
 
 
 def test_a_lone_part_of_a_test_that_is_not_met_is_neutral() -> None:

@@ -38,14 +38,19 @@ def written(folder: Path, text: str, name: str = "harder.yaml") -> Path:
 
 def test_a_whole_file(tmp_path: Path) -> None:
     path = written(tmp_path, WHOLE)
-    found = read_scenes(path)
-    assert (found.name, found.side, found.colour, found.background) == ("harder", 96, (255, 140, 0), "noise")
-    assert [(one.name, one.kinds, one.size) for one in found.objects] == [
+    scene_file = read_scenes(path)
+    assert (scene_file.name, scene_file.side, scene_file.colour, scene_file.background) == (
+        "harder",
+        96,
+        (255, 140, 0),
+        "noise",
+    )
+    assert [(item.name, item.kinds, item.size) for item in scene_file.objects] == [
         ("text", ("A", "B"), (2, 3)),
         ("star", ("star",), (3, 5)),
         ("box", ("box",), (8, 12)),
     ]
-    assert found.objects[1].masks[0].astype(int).tolist() == [[0, 0, 1, 0, 0], [1, 1, 1, 1, 1], [0, 1, 0, 1, 0]]
+    assert scene_file.objects[1].masks[0].astype(int).tolist() == [[0, 0, 1, 0, 0], [1, 1, 1, 1, 1], [0, 1, 0, 1, 0]]
     spec = NetworkSpec.of_rule(str(path))
     assert spec.rule.text == 'if star: box else: text == "B"'
     made = spec.layout.scenes([12], [0], seed=0)
@@ -59,15 +64,15 @@ def test_a_whole_file(tmp_path: Path) -> None:
 def test_what_is_left_out_is_as_published(tmp_path: Path) -> None:
     for quoted in (RULES["complex-cr2"], f"'{RULES['complex-cr2']}'", f">\n  {RULES['complex-cr2']}"):
         path = written(tmp_path, f"rule: {quoted}\n")
-        found = read_scenes(path)
-        assert found.objects == OBJECTS
+        scene_file = read_scenes(path)
+        assert scene_file.objects == OBJECTS
         assert NetworkSpec.of_rule(str(path)).rule == NetworkSpec.of_rule(RULES["complex-cr2"]).rule
-    found = read_scenes(
+    scene_file = read_scenes(
         written(tmp_path, 'rule: dot\nthings: {text: published, dot: 3, bar: {tall: ["#", "#"], wide: 2}}\n')
     )
-    assert found.objects[0] == OBJECTS[0]
-    assert [one.size for one in found.objects[1:]] == [(3, 3), (2, 2)]
-    assert found.objects[2].kinds == ("tall", "wide")
+    assert scene_file.objects[0] == OBJECTS[0]
+    assert [item.size for item in scene_file.objects[1:]] == [(3, 3), (2, 2)]
+    assert scene_file.objects[2].kinds == ("tall", "wide")
 
 
 def test_options_win_over_the_file(tmp_path: Path) -> None:

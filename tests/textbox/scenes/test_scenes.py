@@ -34,13 +34,13 @@ def some(layout: SceneLayout, each: int = 40, seed: int = 3) -> SceneBatch:
 @pytest.mark.parametrize("name", BACKGROUNDS)
 def test_what_a_bucket_says_is_shown_and_nothing_else(name: str) -> None:
     layout = SceneLayout(background=find_background(name))
-    found = some(layout)
-    assert found.pixels.shape == (480, 3, 64, 64)
+    batch = some(layout)
+    assert batch.pixels.shape == (480, 3, 64, 64)
     for i, shown in enumerate(list(bucket_contents(OBJECTS))):
         for number, item in enumerate(OBJECTS):
             kind = shown[item.name]
             for row in range(40 * i, 40 * i + 40):
-                ink, (top, left, bottom, right) = found.ink[row, number], found.boxes[row, number].tolist()
+                ink, (top, left, bottom, right) = batch.ink[row, number], batch.boxes[row, number].tolist()
                 if kind is None:
                     assert not ink.any()
                     assert (top, left, bottom, right) == (0, 0, 0, 0)
@@ -48,15 +48,15 @@ def test_what_a_bucket_says_is_shown_and_nothing_else(name: str) -> None:
                     expected = item.masks[item.kinds.index(kind)]
                     assert np.array_equal(ink[top:bottom, left:right].numpy(), expected)
                     assert int(ink.sum()) == expected.sum()
-    drawn = found.ink.any(dim=1)[:, None].expand(-1, 3, -1, -1)
-    assert bool((found.pixels[drawn] == 255).all())
-    assert int(found.pixels[~drawn].max()) <= (0 if name == "black" else 180)
-    assert torch.equal(found.regions().sum(dim=(2, 3)), (found.boxes[..., 2:] - found.boxes[..., :2]).prod(dim=2))
+    drawn = batch.ink.any(dim=1)[:, None].expand(-1, 3, -1, -1)
+    assert bool((batch.pixels[drawn] == 255).all())
+    assert int(batch.pixels[~drawn].max()) <= (0 if name == "black" else 180)
+    assert torch.equal(batch.regions().sum(dim=(2, 3)), (batch.boxes[..., 2:] - batch.boxes[..., :2]).prod(dim=2))
 
 
 def test_sizes_of_the_published_objects() -> None:
-    found = some(SceneLayout(), each=1)
-    assert found.regions()[-1].sum(dim=(1, 2)).tolist() == [13 * 15, 4 * 4, 10 * 10]
+    batch = some(SceneLayout(), each=1)
+    assert batch.regions()[-1].sum(dim=(1, 2)).tolist() == [13 * 15, 4 * 4, 10 * 10]
 
 
 def test_no_two_rectangles_overlap_not_even_of_objects_that_are_not_shown() -> None:
@@ -65,8 +65,8 @@ def test_no_two_rectangles_overlap_not_even_of_objects_that_are_not_shown() -> N
     assert int(regions.sum(dim=1).max()) == 1
     none = SceneLayout().scenes([1] * 3000, range(3000), seed=0)
     assert not none.ink.any()
-    for one, other in combinations(range(3), 2):  # places of all sorts occur: above, below, left, right
-        between = whole.boxes[:, one, :2] - whole.boxes[:, other, :2]
+    for item, other in combinations(range(3), 2):  # places of all sorts occur: above, below, left, right
+        between = whole.boxes[:, item, :2] - whole.boxes[:, other, :2]
         assert bool((between > 20).any(dim=0).all())
         assert bool((between < -20).any(dim=0).all())
 
@@ -115,9 +115,9 @@ def test_the_batch_does_not_matter(name: str) -> None:
     whole = layout.scenes(numbers, indices, seed=6)
     for size in (1, 2, 23):
         parts = [layout.scenes(*pair, seed=6) for pair in zip(numbers.split(size), indices.split(size), strict=True)]
-        assert torch.equal(torch.cat([one.pixels for one in parts]), whole.pixels)
-        assert torch.equal(torch.cat([one.ink for one in parts]), whole.ink)
-        assert torch.equal(torch.cat([one.boxes for one in parts]), whole.boxes)
+        assert torch.equal(torch.cat([part.pixels for part in parts]), whole.pixels)
+        assert torch.equal(torch.cat([part.ink for part in parts]), whole.ink)
+        assert torch.equal(torch.cat([part.boxes for part in parts]), whole.boxes)
 
 
 @pytest.mark.parametrize("name", BACKGROUNDS)
@@ -154,10 +154,10 @@ def test_random_numbers_are_even_and_unlike() -> None:
 def test_other_scenes() -> None:
     objects = (TEXT, box("bar", 3, 20), box("dot", 1))
     layout = SceneLayout(side=96, objects=objects, colour=(255, 40, 0), background=TextureBackground())
-    found = some(layout, each=5)
+    batch = some(layout, each=5)
     assert layout.buckets == 12
-    assert found.pixels.shape == (60, 3, 96, 96)
-    assert found.pixels[:, :, :, :].movedim(1, 3)[found.ink.any(dim=1)].unique(dim=0).tolist() == [[255, 40, 0]]
+    assert batch.pixels.shape == (60, 3, 96, 96)
+    assert batch.pixels[:, :, :, :].movedim(1, 3)[batch.ink.any(dim=1)].unique(dim=0).tolist() == [[255, 40, 0]]
     assert int(some(SceneLayout(background=ColourBackground()), each=3).pixels.flatten(2).float().std(dim=2)[0].max()) == 0
 
 
