@@ -24,12 +24,16 @@ NEEDS = {
     "explain": "the method, to explain again",
     "recipe": "a recipe that trains variants of the classifier",
     "checkpoints": "checkpoints of the classifier",
-    "probability": "a probability of the target",
-    "decision": "a classifier that decides about the target",
-    "classes": "a target that is one of several",
     "layer": "the classifier's layers",
     "gradients": "the classifier's gradients",
     "relu": "the classifier's rectifiers",
+}
+
+
+OUTPUT_NEEDS = {
+    "probability": "a target with a probability",
+    "decision": "a target that the classifier decides about",
+    "classes": "a target that is one of several",
 }
 
 
@@ -83,6 +87,8 @@ def page(name: str, costs: Costs) -> str:
     if sharing := costs.sharing(name):
         lines.append(f"- **shares passes with**: {', '.join(f'[{other}]({other}.md)' for other in sharing)}")
     needs = [NEEDS[need] for need in sorted(facts.needs)]
+    if facts.needs_output is not None:
+        needs.append(OUTPUT_NEEDS[facts.needs_output])
     lines.append(f"- **needs**: {'; '.join(needs) or 'maps only'}")
     lines.append(f"- **undefined** (NaN, and counted): {facts.undefined}")
     lines.append(f"- **depends on**: {'the order of pixels alone' if facts.rank_only else 'the values of the map'}")

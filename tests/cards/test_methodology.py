@@ -316,7 +316,7 @@ def test_a_run_of_python_objects_says_how_to_give_them(tmp_path: Path) -> None:
     made = planted_run(tmp_path, ["centre"], None)
     with pytest.raises(
         SnellenError,
-        match=r"made from Python objects, .* there: snellen.cards.methodology.measure\(run, classifier=.*--no-measure",
+        match=r"made from Python objects; .*snellen.cards.methodology.measure\(run, classifier=.*--no-measure",
     ):
         measure(made, observer=Silent())
     with pytest.raises(SnellenError, match="belong together"):

@@ -43,13 +43,13 @@ class YesOrNo(nn.Module):
 def reads_outputs(name: str) -> bool:
     """Whether the metric reads an output of the model and needs neither training nor a truth nor layers."""
     facts = traits(METRICS.build(name))
-    return not facts.needs & {"truth", "recipe", "checkpoints", "labels", "layer", "classes"}
+    return not facts.needs & {"truth", "recipe", "checkpoints", "labels", "layer"} and facts.needs_output != "classes"
 
 
-OTHERWISE = {
-    name: "explains the new class where a decision changes, which a label has not, and random weights differ by layer name"
-    for name in ("sensitivity", "cose")
-}
+OTHERWISE = dict.fromkeys(
+    ("sensitivity", "cose"),
+    "explains the new class where a decision changes, which a label has not, and random weights differ by layer name",
+)
 """Metrics that cannot be compared so, and why."""
 
 NAMES = [name for name in METRICS if reads_outputs(name) and name not in OTHERWISE]

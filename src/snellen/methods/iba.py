@@ -37,7 +37,8 @@ LEAST_USE = 0.01
     cite="schulz2020",
     family="perturbation",
     deterministic=False,
-    needs={"gradients", "layer", "training-data", "probability"},
+    needs={"gradients", "layer", "training-data"},
+    needs_output="probability",
     # The authors' code reads its map before the last of ten updates, so the tenth never shows.
     presets={"schulz2020": {"steps": 9}, "zhang2024": {"steps": 9}},
     caveats={

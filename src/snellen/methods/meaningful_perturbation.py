@@ -28,7 +28,8 @@ BLURRED = Blur(kernel=61, sigma=10.0)
     cite="fong2017",
     family="perturbation",
     deterministic=False,
-    needs={"gradients", "probability"},
+    needs={"gradients"},
+    needs_output="probability",
     presets={"fong2017": {"steps": 300}},
     caveats={
         "fong2019": "The weights of its penalties balance evidence against size and roughness, and must be tuned anew for "

@@ -30,7 +30,8 @@ def _check(threshold: float) -> None:
     "sis",
     cite="carter2019",
     family="perturbation",
-    needs={"gradients", "probability"},
+    needs={"gradients"},
+    needs_output="probability",
     presets={"boggust2023": {"ranked": False}},
     caveats=_CAVEATS,
     ranges={
@@ -91,7 +92,7 @@ class Sis:
     "sis-removal",
     cite="carter2019",
     family="perturbation",
-    needs={"probability"},
+    needs_output="probability",
     caveats=_CAVEATS,
     ranges={"threshold": (0.5, 0.7, 0.95), "cells": (4, 5, 10), "ranked": (False,), "fill": ("black", "blur", "noise")},
 )

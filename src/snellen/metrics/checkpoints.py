@@ -24,7 +24,8 @@ from snellen.types import CHECKPOINT, Case, CurveMetric, Passes, Rng
     attribute="model-sensitivity",
     higher_is_better=True,
     bounds=(0.0, 2.0),
-    needs={"explain", "checkpoints", "decision"},
+    needs={"explain", "checkpoints"},
+    needs_output="decision",
     undefined="no checkpoint predicts another class than the classifier, or both maps are constant (one of them where maps "
     "are correlated)",
     formula="mean over states s with argmax fₛ(x) ≠ argmax f(x) of 1 − likeness(M(f, x), M(fₛ, x))",

@@ -27,7 +27,7 @@ from snellen.types import Case, CurveMetric, Passes, Rng
     attribute="input-sensitivity",
     higher_is_better=False,
     bounds=(0.0, 1.0),
-    needs={"decision"},
+    needs_output="decision",
     rank_only=True,
     undefined="the map holds NaN",
     formula="mean over fractions t of 1[argmax f(x with its t most salient pixels filled in) is the target]",

@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 Need = Literal[
-    "gradients", "layer", "relu", "training-data", "truth", "labels", "explain", "recipe", "checkpoints",
-    "probability", "decision", "classes",
+    "gradients", "layer", "relu", "training-data", "truth", "labels", "explain", "recipe", "checkpoints"
 ]  # fmt: skip
 """What a plug-in requires of the classifier, the samples or the run.
 
 `recipe`: variants of the classifier have to be trained. `checkpoints`: saved states of its training are needed.
-`probability`, `decision`, `classes`: the target has a probability, is decided about, is one of several; a number is not.
+"""
+
+OutputNeed = Literal["probability", "decision", "classes"]
+"""What a plug-in requires of its target: a probability, a decision that can change, or others to compare it with.
+
+A class and a label have all three; a number has none of them.
 """
 
 Family = Literal[
@@ -105,6 +109,7 @@ class MethodTraits:
     """The seed does not matter."""
     control: bool
     needs: frozenset[Need]
+    needs_output: OutputNeed | None = None
     implementation_invariant: TraitEvidence | bool
     """Networks with other weights that compute the same function get the same map."""
     at_most: bool
@@ -152,6 +157,7 @@ class MetricTraits:
     rank_only: bool
     """Scores depend on the order of the pixels alone."""
     needs: frozenset[Need]
+    needs_output: OutputNeed | None = None
     undefined: str
     """In words, when a score is NaN."""
     version: int

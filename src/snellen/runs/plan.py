@@ -163,21 +163,21 @@ def missing_input(metric: Metric, *, truths: bool, labels: bool, recipe: bool, c
 
 def head_problem(plugin: Method | Metric, classifier: Classifier) -> str | None:
     """Why a plug-in has no meaning for what the classifier's outputs are, with the remedy; None where it has."""
-    head, needs, name = classifier.head, traits(plugin).needs, classifier.name
-    if "recipe" in needs and not (head.exclusive and head.smallest > 1):
+    head, facts, name = classifier.head, traits(plugin), classifier.name
+    if "recipe" in facts.needs and not (head.exclusive and head.smallest > 1):
         return f"trains models of exclusive classes, but '{name}' has {head.words}"
     if head.decides and head.reads_probability:
         return None
     what = classifier.target_name or head.words
-    if "probability" in needs and (not head.decides or not head.reads_probability):
+    if facts.needs_output == "probability" and (not head.decides or not head.reads_probability):
         return f"needs the probability of a class, but '{name}' gives {what}"
-    if "decision" in needs and not head.decides:
+    if facts.needs_output == "decision" and not head.decides:
         return f"needs a decision that can change, but '{name}' gives {what}"
-    if "classes" in needs and not head.decides:
+    if facts.needs_output == "classes" and not head.decides:
         return f"compares a class with others, but '{name}' gives {what}"
     if getattr(plugin, "of", None) == "probability" and not head.reads_probability:
         remedy = " or state its range: heads='number(low=0, high=100)'" if not head.decides else ""
-        return f"reads a probability, but '{name}' gives {what}; say {traits(plugin).name}(of=logit){remedy}"
+        return f"reads a probability, but '{name}' gives {what}; say {facts.name}(of=logit){remedy}"
     return None
 
 
