@@ -97,7 +97,7 @@ bench-textbox: $(VENV)/test.stamp  ## scenes per second, and an exam of all meth
 planted-weights: $(VENV)/test.stamp  ## train the two planted networks of the contract suite again
 	$(BIN)/python -m tests.train_planted
 
-digits-weights: $(VENV)/test.stamp   ## train the classifier of the digit scenes again
+digits-weights: $(VENV)/test.stamp   ## train the classifiers of the digit scenes again
 	$(BIN)/python -m snellen.zoo.digit_weights
 
 textbox-models: $(VENV)/test.stamp   ## train the seven networks of TextBox again

@@ -29,12 +29,13 @@ from snellen.runs.progress import Observer
 from snellen.runs.run import Run
 from snellen.runs.variant_training import DIGITS, DIGITS_TRAINING, find_recipe, find_training
 from snellen.types import Passes
-from snellen.zoo import EMBEDDED, digit_samples, load_classifier, photographs
-from snellen.zoo.digits import SIDE
+from snellen.zoo import EMBEDDED, digit_samples, digits, digits_many, load_classifier, many_digit_samples, photographs
 from snellen.zoo.models import executes_code
 
 PHOTOGRAPHS = "zoo:photographs"
 """The pictures that come with the demo extra."""
+DIGITS_MANY = "zoo:digits-many"
+"""Scenes with several digits."""
 
 MOST_SIDE = 8192
 """The largest side of an image in pixels; a batch of larger images fits into no memory."""
@@ -65,7 +66,7 @@ class Settings:
     model: str = EMBEDDED
     """A name of the zoo, timm:NAME, torchvision:NAME, package.module:function, or a .pt or .pt2 file."""
     images: str = PHOTOGRAPHS
-    """A folder of images, zoo:photographs or zoo:digits."""
+    """A folder of images, zoo:photographs, zoo:digits or zoo:digits-many."""
     methods: tuple[PluginName, ...] = ()
     """Methods by name, with settings in brackets, such as rise(masks=500)."""
     metrics: tuple[PluginName, ...] = ()
@@ -180,14 +181,17 @@ class Settings:
 
     def samples(self, classifier: Classifier, observer: Observer) -> Samples:
         """The images that these settings name, shaped for the classifier; all are read once, to find broken ones early."""
-        if self.images in (PHOTOGRAPHS, DIGITS):
+        if self.images in (PHOTOGRAPHS, DIGITS, DIGITS_MANY):
             own = {"labels": self.labels, "masks": self.masks, "boxes": self.boxes}
             _refuse_beside(self.images, own, "labels and truth")
         if self.images == PHOTOGRAPHS:
             return photographs(classifier.geometry, classifier.channels)
         if self.images == DIGITS:
-            _check_takes_scenes(classifier)
+            _check_takes_scenes(classifier, DIGITS, digits.SIDE)
             return digit_samples()
+        if self.images == DIGITS_MANY:
+            _check_takes_scenes(classifier, DIGITS_MANY, digits_many.SIDE)
+            return many_digit_samples()
         return self._folder(
             self.images, "image", classifier, observer, labels=self.labels, masks=self.masks, boxes=self.boxes
         )
@@ -198,7 +202,7 @@ class Settings:
             return None
         if self.training == DIGITS_TRAINING:
             _refuse_beside(self.training, {"training-labels": self.training_labels}, "labels")
-            _check_takes_scenes(classifier)
+            _check_takes_scenes(classifier, DIGITS, digits.SIDE)
             return find_training(self.training, classifier)
         return self._folder(self.training, "training image", classifier, observer, labels=self.training_labels)
 
@@ -293,6 +297,6 @@ def _refuse_beside(name: str, options: Mapping[str, str | None], what: str) -> N
             raise SnellenError(f"{name} bring their own {what}; leave out --{option} '{path}', or name a folder of images")
 
 
-def _check_takes_scenes(classifier: Classifier) -> None:
-    if classifier.geometry.size not in (None, (SIDE, SIDE)) or classifier.channels != 3:
-        raise SnellenError(f"{DIGITS} are colour pictures of {SIDE}×{SIDE}, which '{classifier.name}' does not take")
+def _check_takes_scenes(classifier: Classifier, name: str, side: int) -> None:
+    if classifier.geometry.size not in (None, (side, side)) or classifier.channels != 3:
+        raise SnellenError(f"{name} are colour pictures of {side}×{side}, which '{classifier.name}' does not take")

@@ -18,7 +18,7 @@ from snellen.runs.progress import Observer
 from snellen.runs.settings import Settings, workers_for_short_passes
 from snellen.suite.card_tests import TESTS, metrics_by_test
 from snellen.suite.grid import Grid
-from snellen.types import Method, Metric
+from snellen.types import Findings, Method, Metric, Sample
 from snellen.zoo import EMBEDDED
 
 METHODS = (
@@ -52,6 +52,12 @@ BESIDE = ("random-logit",)
 DEFAULT: Mapping[str, str] = {"model": "digits", "images": "zoo:digits"}
 """The default subject: a classifier so small that all tests run in minutes, retraining included."""
 
+SMALL: Mapping[str, Mapping[str, str]] = {
+    DEFAULT["model"]: DEFAULT,
+    "digits-many": {"model": "digits-many", "images": "zoo:digits-many", "target": "every-label"},
+}
+"""Small classifiers with images of their own, by name: their settings where the user names no other images."""
+
 VARIANT_SETTINGS: Mapping[str, str] = {
     "training": "zoo:digits-training",
     "recipe": "zoo:digits",
@@ -61,10 +67,11 @@ VARIANT_SETTINGS: Mapping[str, str] = {
 
 
 def subject(settings: Mapping[str, Any], *, full: bool) -> Settings:
-    """The settings of a suite: the user's, and those of the default subject where they belong to the same model."""
+    """The settings of a suite: the user's, and those of a small subject, by default `DEFAULT`, where they belong to its model."""
     values: dict[str, Any] = {}
-    if settings.get("model", DEFAULT["model"]) == DEFAULT["model"]:
-        values |= DEFAULT if settings.get("images", DEFAULT["images"]) == DEFAULT["images"] else {"model": DEFAULT["model"]}
+    small = SMALL.get(settings.get("model", DEFAULT["model"]))
+    if small is not None:
+        values |= small if settings.get("images", small["images"]) == small["images"] else {"model": small["model"]}
         values |= {"workers": workers_for_short_passes(), "compile": False}
     values |= settings
     if full and values.get("images") == DEFAULT["images"]:
@@ -146,7 +153,14 @@ def _have_truths_and_labels(samples: Samples) -> tuple[bool, bool]:
     """Whether every sample has a truth, and whether every sample has a label."""
     truths = labels = True
     for sample in samples:
-        truths, labels = truths and sample.truth is not None, labels and sample.label is not None
+        truths, labels = truths and _has_truth(sample), labels and sample.label is not None
         if not truths and not labels:
             break
     return truths, labels
+
+
+def _has_truth(sample: Sample) -> bool:
+    """Whether the sample has a truth, or one for each of its labels."""
+    if sample.truth is not None or not isinstance(sample.label, Findings):
+        return sample.truth is not None
+    return all(label in sample.truths for label in sample.label.present)

@@ -1,9 +1,10 @@
-"""Two small networks for the digit scenes, the recipe that trains them in seconds, and trained weights."""
+"""Small networks for the digit scenes, the recipe that trains them in seconds, and trained weights."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,13 @@ from torch.utils.data import Dataset
 
 from snellen.images.geometry import Geometry
 from snellen.variants.recipes import Training, seeded
+from snellen.zoo import digits_many
 from snellen.zoo.digits import CLASSES, SIDE
 
 MEAN = 0.33
 STD = 0.22
 GEOMETRY = Geometry(size=(SIDE, SIDE), crop=1.0)
+MANY_GEOMETRY = Geometry(size=(digits_many.SIDE, digits_many.SIDE), crop=1.0)
 
 EPOCHS = 8
 MOST_EPOCHS = 24
@@ -32,6 +35,9 @@ BATCH = 48
 RATE = 0.015
 SHIFT = 2
 """Images are rolled by up to this many pixels in training."""
+
+
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class DigitNet(nn.Module):
@@ -97,15 +103,27 @@ def digits_recipe(dataset: Dataset[tuple[Tensor, int]], seed: int, options: Mapp
 def train(
     network: nn.Module,
     inputs: Float[Tensor, "images channels height width"],
-    labels: Int[Tensor, " images"],
+    labels: Int[Tensor, " images"] | Float[Tensor, "images labels"],
     *,
     seed: int,
+    epochs: int | None = None,
+    loss: Loss = partial(functional.cross_entropy, label_smoothing=0.05),
     after_epoch: Callable[[int, nn.Module], None] | None = None,
 ) -> nn.Module:
-    """The network, trained in place on these images and left in evaluation mode."""
+    """The network, trained in place on these images and left in evaluation mode.
+
+    Args:
+        network: the network, with its initial weights.
+        inputs: the images.
+        labels: a class per image, or whatever `loss` compares with logits.
+        seed: decides the order and the shifts of the images.
+        epochs: how often each image is seen; by the number of images if None.
+        loss: the loss of logits and labels.
+        after_epoch: called with the number of epochs so far and the network.
+    """
     generator = torch.Generator().manual_seed(seed)
     count = max(1, len(inputs) // BATCH)
-    epochs = min(MOST_EPOCHS, max(EPOCHS, round(STEPS / count)))
+    epochs = epochs or min(MOST_EPOCHS, max(EPOCHS, round(STEPS / count)))
     inputs = inputs.contiguous(memory_format=torch.channels_last)
     network.train()
     optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=0.01)
@@ -116,9 +134,8 @@ def train(
             for chosen in order.chunk(count):
                 down, across = torch.randint(-SHIFT, SHIFT + 1, (2,), generator=generator).tolist()
                 moved = inputs[chosen].roll((down, across), (2, 3))
-                loss = functional.cross_entropy(network(moved), labels[chosen], label_smoothing=0.05)
                 optimiser.zero_grad()
-                loss.backward()
+                loss(network(moved), labels[chosen]).backward()
                 optimiser.step()
                 schedule.step()
             if after_epoch is not None:
@@ -131,6 +148,18 @@ def digit_network() -> nn.Module:
     network = DigitNet()
     network.load_state_dict(load_file(weight_folder() / "final.safetensors"))
     return network.eval()
+
+
+def many_digits_network() -> nn.Module:
+    """The trained classifier of scenes with several digits: a logit per digit."""
+    network = DigitNet()
+    network.load_state_dict(load_file(many_digits_weights()))
+    return network.eval()
+
+
+def many_digits_weights() -> Path:
+    """The file of its weights; in a folder of its own, because those beside `final` are checkpoints of another network."""
+    return weight_folder() / "many" / "final.safetensors"
 
 
 def weight_folder() -> Path:

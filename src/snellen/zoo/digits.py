@@ -52,16 +52,14 @@ class Scenes:
 
 def scenes(split: Split, count: int, *, seed: int = 0) -> Scenes:
     """The first `count` scenes of a split; another seed gives other scenes of the same digits."""
-    pictures, labels = _digits()
-    chosen = np.arange(len(labels)) % 5 == 0  # every fifth digit is for evaluation
-    pictures, labels = (values[chosen if split == "evaluation" else ~chosen] for values in (pictures, labels))
+    pictures, labels = split_digits(split)
     rng = Rng(seed, tuple(f"digits/{split}/{place}" for place in range(count)))
     order = torch.from_numpy(rng.shared(f"order/{split}").permutation(len(labels)))
     turn = order[torch.arange(count) % len(order)]  # in rounds, so that every digit occurs equally often
-    ink, where = _place_digits(pictures[turn], rng)
-    background = _background(rng)
+    corners = (rng.uniform("place", (2,)) * (SIDE - DIGIT + 1)).long()
+    ink, where = draw_digits(pictures[turn], corners, SIDE)
     colour = 0.6 + 0.4 * rng.uniform("ink", (3,))
-    pixels = background * (1 - ink[:, None]) + colour[:, :, None, None] * ink[:, None]
+    pixels = background(rng, SIDE) * (1 - ink[:, None]) + colour[:, :, None, None] * ink[:, None]
     return Scenes(pixels.clamp(0, 1), labels[turn], where)
 
 
@@ -82,28 +80,39 @@ def _samples(split: Split, count: int) -> Samples:
     return replace(samples, description=f"scikit-learn's digits ({split} scenes)")
 
 
-def _place_digits(
-    pictures: Float[Tensor, "scenes 8 8"], rng: Rng
+def split_digits(split: Split) -> tuple[Float[Tensor, "digits 8 8"], Int[Tensor, " digits"]]:
+    """Ink and label of the digits of a split; no digit is in both."""
+    pictures, labels = _digits()
+    chosen = np.arange(len(labels)) % 5 == 0  # every fifth digit is for evaluation
+    chosen = chosen if split == "evaluation" else ~chosen
+    return pictures[chosen], labels[chosen]
+
+
+def draw_digits(
+    pictures: Float[Tensor, "scenes 8 8"], corners: Int[Tensor, "scenes 2"], side: int
 ) -> tuple[Float[Tensor, "scenes height width"], Bool[Tensor, "scenes height width"]]:
-    """Each digit enlarged, at a random position: the ink of each pixel, and which pixels are strokes."""
+    """Each digit enlarged, with its upper left corner at a (row, column) of a scene of `side`×`side` pixels.
+
+    Returns:
+        The ink of each pixel, and which pixels are strokes.
+    """
     count = len(pictures)
     large = functional.interpolate(pictures[:, None], size=(DIGIT, DIGIT), mode="bicubic", align_corners=False)[:, 0]
-    canvas = torch.zeros(count, SIDE, SIDE)
-    corner = (rng.uniform("place", (2,)) * (SIDE - DIGIT + 1)).long()
-    rows = corner[:, 0, None] + torch.arange(DIGIT)
-    columns = corner[:, 1, None] + torch.arange(DIGIT)
+    canvas = torch.zeros(count, side, side)
+    rows = corners[:, 0, None] + torch.arange(DIGIT)
+    columns = corners[:, 1, None] + torch.arange(DIGIT)
     canvas[torch.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]] = large.clamp(0, 1)
     return canvas, canvas > _INK
 
 
-def _background(rng: Rng) -> Float[Tensor, "scenes 3 height width"]:
-    """Uneven colour, grain, and specks."""
+def background(rng: Rng, side: int) -> Float[Tensor, "scenes 3 height width"]:
+    """Uneven colour, grain, and specks on `side`×`side` pixels, by the draws of `rng`."""
     tone = 0.1 + 0.35 * rng.uniform("tone", (3, 1, 1))
-    waves = functional.interpolate(rng.uniform("waves", (3, 4, 4)) - 0.5, size=(SIDE, SIDE), mode="bicubic")
-    grain = rng.uniform("grain", (3, SIDE, SIDE)) - 0.5
+    waves = functional.interpolate(rng.uniform("waves", (3, 4, 4)) - 0.5, size=(side, side), mode="bicubic")
+    grain = rng.uniform("grain", (3, side, side)) - 0.5
     paper = tone + 0.3 * waves + 0.12 * grain
-    places = torch.arange(SIDE)
-    middle = rng.uniform("specks", (_SPECKS, 2)) * SIDE
+    places = torch.arange(side)
+    middle = rng.uniform("specks", (_SPECKS, 2)) * side
     reach = 0.7 + 1.3 * rng.uniform("reach", (_SPECKS, 2))
     shade = rng.uniform("shade", (_SPECKS, 3))
     for speck in range(_SPECKS):

@@ -18,11 +18,22 @@ from snellen.classifier.graphs import ExportedModel, ScriptedModel
 from snellen.errors import SnellenError, nearest
 from snellen.images.geometry import Geometry
 from snellen.zoo.sources.digits import DIGITS
+from snellen.zoo.sources.digits_many import DIGITS_MANY
 from snellen.zoo.sources.efficientnet_lite0 import EMBEDDED
 from snellen.zoo.sources.function import code_origin, find_object, reason
 from snellen.zoo.sources.source import ModelRequest, ModelSource, all_sources, built_in_sources, find_source
 
-__all__ = ["DIGITS", "EMBEDDED", "MODELS", "code_origin", "executes_code", "find_object", "load_classifier", "model_origin"]
+__all__ = [
+    "DIGITS",
+    "DIGITS_MANY",
+    "EMBEDDED",
+    "MODELS",
+    "code_origin",
+    "executes_code",
+    "find_object",
+    "load_classifier",
+    "model_origin",
+]
 
 MODELS = built_in_sources()
 """The ways to name a model that Snellen brings; `all_sources` has those of plug-ins too."""
