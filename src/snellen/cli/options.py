@@ -56,7 +56,9 @@ class ModelOptions:
 class EvaluationOptions:
     """The images, the run folder and the computer: of `run`, `suite` and `reproduce`."""
 
-    images: Annotated[str | None, typer.Option(help="a folder of images, zoo:photographs, zoo:digits or zoo:digits-many")] = None
+    images: Annotated[
+        str | None, typer.Option(help="a folder of images, zoo:photographs, zoo:digits or zoo:digits-many")
+    ] = None
     labels: Annotated[
         str | None, typer.Option(help="CSV with the columns file,label and perhaps group, such as a patient")
     ] = None

@@ -67,7 +67,7 @@ VARIANT_SETTINGS: Mapping[str, str] = {
 
 
 def subject(settings: Mapping[str, Any], *, full: bool) -> Settings:
-    """The settings of a suite: the user's, and those of a small subject, by default `DEFAULT`, where they belong to its model."""
+    """The settings of a suite: the user's, and those of a small classifier (by default `DEFAULT`) where it is the model."""
     values: dict[str, Any] = {}
     small = SMALL.get(settings.get("model", DEFAULT["model"]))
     if small is not None:

@@ -38,6 +38,10 @@ SHIFT = 2
 
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+"""The loss of logits and labels."""
+
+SMOOTHED: Loss = partial(functional.cross_entropy, label_smoothing=0.05)
+"""For exclusive classes."""
 
 
 class DigitNet(nn.Module):
@@ -107,7 +111,7 @@ def train(
     *,
     seed: int,
     epochs: int | None = None,
-    loss: Loss = partial(functional.cross_entropy, label_smoothing=0.05),
+    loss: Loss = SMOOTHED,
     after_epoch: Callable[[int, nn.Module], None] | None = None,
 ) -> nn.Module:
     """The network, trained in place on these images and left in evaluation mode.

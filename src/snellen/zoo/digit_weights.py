@@ -42,7 +42,8 @@ PRESENT_WEIGHT = 3.0
 def _write(path: Path, network: nn.Module) -> None:
     path.parent.mkdir(exist_ok=True)
     weights = {
-        key: (value.half() if value.is_floating_point() else value).contiguous() for key, value in network.state_dict().items()
+        key: (value.half() if value.is_floating_point() else value).contiguous()
+        for key, value in network.state_dict().items()
     }
     save_file(weights, path)
 

@@ -1,4 +1,4 @@
-"""Scenes with zero to three handwritten digits each, for a classifier with independent labels: is digit k in the scene?
+"""Scenes with zero to three handwritten digits each, for a classifier with an independent label per digit.
 
 The digits, their strokes and the background are those of `digits`, on 48×48 pixels. Each digit has a quarter of the scene
 and a colour of its own; a digit may occur twice. The truth of a label is where the strokes of its digits are.

@@ -151,9 +151,8 @@ def _find(spec: str) -> tuple[ModelSource, str]:
     match = find_source(spec)
     if match is None:
         forms = ", ".join(source.spec for source in all_sources())
-        raise SnellenError(
-            f"unknown model '{spec}'{nearest(spec, [EMBEDDED, DIGITS]) or ';'} a model is written as one of: {forms}"
-        )
+        similar = nearest(spec, [EMBEDDED, DIGITS, DIGITS_MANY]) or ";"
+        raise SnellenError(f"unknown model '{spec}'{similar} a model is written as one of: {forms}")
     return match
 
 
