@@ -102,6 +102,7 @@ def test_lime_is_the_lime_packages(problem: Problem, segments: str) -> None:
         assert_same(maps[row], expected)
 
 
+@pytest.mark.slow
 def test_lime_on_a_photograph_is_the_lime_packages(photograph: Problem) -> None:
     maps = Lime(samples=40, fill=BLACK)(photograph.classifier, photograph.inputs, photograph.targets, rng=photograph.rng)
     image = photograph.classifier.to_pixels(photograph.inputs)[0].permute(1, 2, 0).double().numpy()

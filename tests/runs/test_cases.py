@@ -162,6 +162,7 @@ def test_a_run_of_cases_continues(tmp_path) -> None:
         run(corners(), samples(), "deletion(steps=2)", target="predicted", out=tmp_path / "run", methods=["random"])
 
 
+@pytest.mark.slow
 def test_workers_compute_the_same_cases() -> None:
     alone, spread = (
         run(

@@ -42,6 +42,7 @@ def importable_in_workers(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_same_bits(subject, alone, tmp_path):
     evaluate(*subject, methods=METHODS, metrics=METRICS, out=tmp_path, options=Options(shard=3, workers=2))
     assert (tmp_path / "scores.parquet").read_bytes() == alone

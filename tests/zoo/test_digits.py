@@ -119,6 +119,7 @@ def trained(classifier: Classifier) -> DigitNet:
     return network
 
 
+@pytest.mark.slow
 def test_the_recipe_reaches_95_per_cent(classifier: Classifier, trained: DigitNet) -> None:
     assert not trained.training
     assert right(classifier.variant(trained, "seed 5"), 1800) >= 0.95

@@ -29,6 +29,8 @@ from snellen.textbox.report import page as pages
 from snellen.textbox.report.dot_plots import Dot, DotPlotCell, DotPlotPanel, cell_chart, score
 from snellen.textbox.report.figures import PaperFigures, published_scores
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = ("simple-fr", "complex-cr2")
 METHODS = ("gradient", "input-x-gradient", "grad-cam", "lrp-epsilon@kim2022")
 
