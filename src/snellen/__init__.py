@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from snellen.images.geometry import Geometry as Geometry
     from snellen.maps import fills as fills
     from snellen.maps.explainer import case_of as case_of
+    from snellen.methods import adapters as adapters
     from snellen.report.saliency_maps import SaliencyMaps as SaliencyMaps
     from snellen.report.saliency_maps import explain as explain
     from snellen.runs import Options as Options
@@ -37,6 +38,7 @@ _MODULES = {
     "SaliencyMaps": "snellen.report.saliency_maps",
     "Sample": "snellen.types",
     "SnellenError": "snellen.errors",
+    "adapters": "snellen.methods",
     "case_of": "snellen.maps.explainer",
     "evaluate": "snellen.runs",
     "explain": "snellen.report.saliency_maps",
@@ -56,7 +58,7 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'snellen' has no attribute '{name}'")
     home = _MODULES[name]
-    if name in ("fills", "methods", "metrics", "zoo"):
+    if name in ("adapters", "fills", "methods", "metrics", "zoo"):
         return import_module(f"{home}.{name}")
     return getattr(import_module(home), name)
 

@@ -404,6 +404,10 @@ class Classifier:
         """Books passes whose result was cached."""
         self._ledgers.book_cached(passes, seconds)
 
+    def booking(self, passes: Passes) -> contextlib.AbstractContextManager[None]:
+        """Counts these passes, made by the body outside this class, and its seconds."""
+        return self._booking(passes)
+
     def count_passes_of(self, variant: Classifier) -> Classifier:
         """The variant, whose passes this classifier's ledgers count from now on."""
         variant._ledgers = self._ledgers

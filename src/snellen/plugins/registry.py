@@ -92,11 +92,11 @@ class Registry(Mapping[str, type[T]], Generic[T]):
 
     def __iter__(self) -> Iterator[str]:
         load_plugins()
-        return iter(sorted(self._classes))
+        return iter(sorted(name for name, plugin in self._classes.items() if _is_listed(plugin)))
 
     def __len__(self) -> int:
         load_plugins()
-        return len(self._classes)
+        return sum(map(_is_listed, self._classes.values()))
 
     def add(self, name: str, plugin: type[T]) -> None:
         """Registers a class; raises SnellenError with the rule for plug-ins that it breaks."""
@@ -168,6 +168,10 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return text
 
 
+def _is_listed(plugin: type) -> bool:
+    return bool(getattr(plugin.traits, "listed", True))  # type: ignore[attr-defined]
+
+
 class UnknownNameError(SnellenError, KeyError):
     """A name that is not registered; a KeyError too, as a Mapping must raise."""
 
@@ -199,6 +203,7 @@ def method(
     ranges: Mapping[str, Range] | None = None,
     version: int = 1,
     tested_on: str = TESTED_ON,
+    listed: bool = True,
 ) -> Callable[[type[T]], type[T]]:
     """Registers a frozen dataclass as a saliency method; `MethodTraits` documents the traits.
 
@@ -234,6 +239,7 @@ def method(
             ranges=dict(ranges or {}),
             version=version,
             tested_on=tested_on,
+            listed=listed,
         )
         METHODS.add(name, plugin)  # type: ignore[arg-type]
         return plugin

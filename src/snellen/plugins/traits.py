@@ -120,6 +120,8 @@ class MethodTraits:
     ranges: Mapping[str, Range]
     version: int
     tested_on: str = TESTED_ON
+    listed: bool = True
+    """False for a frame that means nothing without settings: it is built by name, but no list or suite includes it."""
 
     @property
     def in_words(self) -> str:
