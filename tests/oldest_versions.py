@@ -7,7 +7,8 @@ import tomllib
 from pathlib import Path
 
 project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
-for requirement in [*project["dependencies"], *project["optional-dependencies"]["demo"]]:
+extras = project["optional-dependencies"]
+for requirement in [*project["dependencies"], *extras["demo"], *extras["charts"]]:
     name, bound = re.fullmatch(r"([\w-]+)\s*(?:>=|==)\s*([\d.]+)", requirement).groups()
     if name != "torch":  # its wheels for one processor type are not to be had of every old version
         print(f"{name}=={bound}")

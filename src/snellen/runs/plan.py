@@ -205,7 +205,7 @@ def check_requirements(
     }
     lacking = "; ".join(f"{name} {reason}" for name, reason in refused.items() if reason)
     if lacking:
-        raise SnellenError(f"{lacking}. Or drop the metric.")
+        raise SnellenError(f"{lacking}. Otherwise leave the metric out.")
 
 
 def check_truth(metrics: Sequence[Metric], ids: Sequence[str], truths: Sequence[str]) -> None:

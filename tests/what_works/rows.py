@@ -1,0 +1,118 @@
+"""The rows of docs/what-works.md: one command each."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+_BASICS = {
+    "--images": "pictures",
+    "--size": "32",
+    "--methods": "gradient,random",
+    "--metrics": "deletion(steps=2)",
+    "--threads": "1",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kind of model, head, image or map, and the command that tries it."""
+
+    section: str
+    what: str
+    options: str
+    """Options of `snellen run`; what is not named is that of `_BASICS`."""
+
+    @property
+    def words(self) -> list[str]:
+        """The whole command after `snellen`."""
+        chosen = shlex.split(self.options)
+        return ["run", *chosen, *(word for name, value in _BASICS.items() if name not in chosen for word in (name, value))]
+
+
+def _rows(section: str, *rows: tuple[str, str]) -> list[Row]:
+    return [Row(section, what, options) for what, options in rows]
+
+
+_FINDINGS = "--model models:fourteen --heads independent-labels --classes findings.txt"
+
+ROWS: list[Row] = [
+    *_rows(
+        "Models",
+        ("a module from a function of yours", "--model models:five"),
+        (
+            "any function of a batch of images; only methods that need no gradients",
+            "--model models:black_box --methods rise(masks=8),random",
+        ),
+        ("the same with a method that needs gradients", "--model models:black_box"),
+        ("a function that returns no model", "--model models:no_model"),
+        ("a function that is not there", "--model models:absent"),
+        ("a model of the zoo", "--model digits --images zoo:digits --size 32"),
+    ),
+    *_rows(
+        "Heads: what the outputs mean",
+        ("logits of exclusive classes (if nothing is stated)", "--model models:five"),
+        ("probabilities of exclusive classes, not stated", "--model models:five_probabilities"),
+        ("probabilities of exclusive classes", "--model models:five_probabilities --outputs probabilities"),
+        ("14 independent labels", _FINDINGS),
+        ("14 independent labels, a case per label that is right", f"{_FINDINGS} --labels findings.csv --target every-label"),
+        ("14 sigmoids, not stated", "--model models:fourteen_probabilities"),
+        ("14 sigmoids", "--model models:fourteen_probabilities --heads independent-labels --outputs probabilities"),
+        (
+            "14 labels on images with several labels, called exclusive",
+            "--model models:fourteen --classes findings.txt --labels findings.csv",
+        ),
+        ("one logit, not stated", "--model models:one"),
+        ("one logit for yes or no", "--model models:one --heads single-logit"),
+        ("a number without a range", "--model models:one --heads number(unit=years)"),
+        (
+            "a number without a range, curves of the number itself",
+            "--model models:one --heads number(unit=years) --metrics 'deletion(steps=2, of=logit)'",
+        ),
+        ("a number with a range", "--model models:one --heads 'number(unit=years, low=0, high=100)'"),
+        (
+            "a metric of probabilities on a number",
+            "--model models:one --heads number(unit=years) --metrics average-increase",
+        ),
+        ("a metric of decisions on a number", "--model models:one --heads number(unit=years) --metrics stability"),
+        ("a number of several outputs", "--model models:five --heads number"),
+        ("a threshold outside (0, 1)", "--model models:fourteen --heads independent-labels(thresholds=1.5)"),
+        ("a head that does not exist", "--model models:five --heads ordinal"),
+    ),
+    *_rows(
+        "Targets",
+        ("a class by its number", "--model models:five --target 3"),
+        ("a class by its name", f"{_FINDINGS} --target finding3"),
+        ("the label of the image", "--model models:five --labels classes.csv --target label"),
+        ("the label, without labels", "--model models:five --target label"),
+        ("the least likely class", "--model models:five --target least-likely"),
+        ("why one class and not another", "--model models:five --target 'contrast(1, 2)'"),
+        ("a class against itself", "--model models:five --target 'contrast(1, 1)'"),
+        ("what makes a number small", "--model models:one --heads 'number(low=0, high=100)' --target down"),
+        ("what makes a class small", "--model models:five --target down"),
+        (
+            "a function of the outputs",
+            "--model models:five --target models:second_minus_first --metrics 'deletion(steps=2, of=logit)'",
+        ),
+        (
+            "a metric of probabilities on a function of the outputs",
+            "--model models:five --target models:second_minus_first --metrics average-drop",
+        ),
+        ("every label, on exclusive classes", "--model models:five --labels classes.csv --target every-label"),
+        ("a class that the model does not have", "--model models:five --target 9"),
+    ),
+    *_rows(
+        "Labels",
+        ("one label per image", "--model models:five --labels classes.csv"),
+        ("a column per finding: 1, 0, empty, -1", f"{_FINDINGS} --labels findings.csv --target every-label"),
+        ("several rows per image", f"{_FINDINGS} --labels rows.csv --target every-label"),
+        ("a mark other than 1, 0, empty, -1", f"{_FINDINGS} --labels marks.csv"),
+        ("a label beyond the classes", "--model models:five --labels beyond.csv"),
+        ("labels of some images only", "--model models:five --labels short.csv"),
+        ("a table without a column of labels", "--model models:five --labels two.csv"),
+        (
+            "numbers for a model of a number",
+            "--model models:one --heads 'number(unit=years, low=0, high=100)' --labels ages.csv",
+        ),
+    ),
+]
