@@ -90,3 +90,14 @@ def test_a_box_and_its_mask_agree_within_a_pixel(
 def test_an_invalid_geometry_is_refused_with_its_value(settings: dict[str, object], part: str) -> None:
     with pytest.raises(SnellenError, match=part.replace("(", r"\(").replace(")", r"\)")):
         Geometry(**settings)  # type: ignore[arg-type]
+
+
+def test_stretching_takes_the_whole_image_whatever_its_proportions() -> None:
+    geometry = Geometry(size=(10, 10), crop=0.5, stretch=True)
+    assert geometry.window(100, 60) == (25.0, 15.0, 75.0, 45.0)
+    mask = np.zeros((60, 100), dtype=bool)
+    mask[15:45, 25:50] = True  # the left half of the crop
+    expected = torch.zeros(10, 10, dtype=torch.bool)
+    expected[:, :5] = True
+    assert torch.equal(geometry.mask(mask), expected)
+    assert torch.equal(geometry.boxes([(25, 15, 50, 45)], 100, 60), expected)

@@ -18,14 +18,19 @@ Number = int | float
 Box = tuple[Number, Number, Number, Number]
 """Left, top, right and bottom in pixels; right and bottom are exclusive."""
 
-_RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
+_RESAMPLING = {
+    "bicubic": Image.Resampling.BICUBIC,
+    "bilinear": Image.Resampling.BILINEAR,
+    "lanczos": Image.Resampling.LANCZOS,
+    "nearest": Image.Resampling.NEAREST,
+}
 
 
 @dataclass(frozen=True)
 class Geometry:
     """Crops the centre of an image and resizes it; masks and boxes are changed in the same way.
 
-    The crop has the proportions of `size`, so nothing is stretched; its edges may lie between pixels.
+    The crop has the proportions of `size`, so nothing is stretched unless `stretch` is set; edges may lie between pixels.
 
     >>> Geometry(size=(224, 224), crop=0.5).window(100, 60)
     (35.0, 15.0, 65.0, 45.0)
@@ -35,7 +40,9 @@ class Geometry:
     """(height, width); None leaves images as they are."""
     crop: float = 0.875
     """Share of the short side that remains."""
-    interpolation: Literal["bicubic", "bilinear"] = "bicubic"
+    interpolation: Literal["bicubic", "bilinear", "lanczos", "nearest"] = "bicubic"
+    stretch: bool = False
+    """Whether the crop has the proportions of the image instead, as for models that were trained on stretched images."""
 
     def __post_init__(self) -> None:
         if self.size is not None and (len(self.size) != 2 or min(self.size) < 1):
@@ -49,7 +56,7 @@ class Geometry:
             return (0.0, 0.0, float(width), float(height))
         rows, columns = self.size
         scale = self.crop * min(width / columns, height / rows)
-        wide, tall = columns * scale, rows * scale
+        wide, tall = (self.crop * width, self.crop * height) if self.stretch else (columns * scale, rows * scale)
         left, top = max(0.0, (width - wide) / 2), max(0.0, (height - tall) / 2)  # rounding may be just outside
         return (left, top, min(float(width), left + wide), min(float(height), top + tall))
 

@@ -1,0 +1,98 @@
+"""onnx:FILE: an ONNX model as a black box, run by onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from snellen.classifier.graphs import in_batches
+from snellen.errors import SnellenError, first_line
+from snellen.images.geometry import Geometry
+from snellen.zoo.sources.source import LoadedModel, ModelRequest, import_library, source
+
+_TYPES = {"tensor(float)": torch.float32, "tensor(float16)": torch.float16, "tensor(double)": torch.float64}
+
+WRAP = "wrap it in a function of your own (package.module:function)"
+
+
+class OnnxModel:
+    """An ONNX graph that takes batches of any size; it holds the bytes of its file, from which another process builds it."""
+
+    def __init__(self, saved: bytes, spec: str) -> None:
+        self.saved, self.spec = saved, spec
+        self._open()
+
+    def _open(self) -> None:
+        runtime = import_library("onnxruntime", self.spec, extra="onnx")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        options.log_severity_level = 3  # errors only
+        try:
+            session = runtime.InferenceSession(self.saved, options, providers=["CPUExecutionProvider"])
+        except Exception as problem:
+            raise SnellenError(f"'{self.spec}' cannot be loaded by onnxruntime ({first_line(problem)})") from problem
+        inputs, outputs = session.get_inputs(), session.get_outputs()
+        for kind, nodes, rule in (("input", inputs, "one batch of images"), ("output", outputs, "one row per image")):
+            if len(nodes) != 1:
+                names = ", ".join(node.name for node in nodes)
+                raise SnellenError(f"'{self.spec}' has {len(nodes)} {kind}s ({names}); a classifier has {rule}: {WRAP}")
+        if inputs[0].type not in _TYPES or len(inputs[0].shape) != 4:
+            shape = "×".join(map(str, inputs[0].shape))
+            raise SnellenError(f"'{self.spec}' takes {inputs[0].type} of {shape}, not float images of N×C×H×W; {WRAP}")
+        self.session, self.input = session, inputs[0]
+        rows, *axes = (size if isinstance(size, int) else None for size in self.input.shape)
+        # Exporters of TensorFlow put the channels last.
+        self.channels_last = axes[2] in (1, 3) and axes[0] not in (1, 3)
+        self.rows = rows
+        self.channels = axes[2] if self.channels_last else axes[0]
+        self.size = tuple(axes[:2] if self.channels_last else axes[1:])
+
+    def __call__(self, inputs: Tensor) -> Any:
+        """The model's own outputs for all rows."""
+        return in_batches(self._run, inputs, self.rows or 1, self.rows)
+
+    def _run(self, inputs: Tensor) -> Tensor:
+        values = inputs.detach().cpu().to(_TYPES[self.input.type])
+        values = values.permute(0, 2, 3, 1) if self.channels_last else values
+        (outputs,) = self.session.run(None, {self.input.name: values.contiguous().numpy()})
+        return torch.as_tensor(outputs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"saved": self.saved, "spec": self.spec}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open()
+
+
+@source(
+    "onnx",
+    spec="onnx:FILE",
+    what="an ONNX file, run by onnxruntime: a black box without gradients and layers",
+    needs="snellen[onnx]",
+    executes_code=False,
+    libraries=("onnxruntime",),
+)
+def onnx_file(request: ModelRequest) -> LoadedModel:
+    """A black box from an ONNX file; the size of its images is that of the graph, where it is fixed."""
+    path = Path(request.name).expanduser()
+    if not path.is_file():
+        raise SnellenError(f"there is no model file '{path}'")
+    model = OnnxModel(path.read_bytes(), request.spec)
+    notes: tuple[str, ...] = ()
+    if model.rows is not None:
+        batch = "one image at a time" if model.rows == 1 else f"batches of exactly {model.rows} images, filled up if fewer"
+        notes = (f"'{request.spec}' was exported for {batch}; a dynamic batch axis would be faster",)
+    rows, columns = model.size
+    fixed = (rows, columns) if rows is not None and columns is not None else None
+    return LoadedModel(
+        model=model,
+        name=path.name,
+        geometry=Geometry(fixed, crop=1.0),
+        channels=model.channels,
+        rows=model.rows,
+        notes=notes,
+    )

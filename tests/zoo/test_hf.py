@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tests.torchvision_kernels import import_torchvision
+
+from snellen import Classifier, SnellenError
+from snellen.plugins.registry import METHODS
+from snellen.runs.foreign_code import named_code
+from snellen.runs.recording import describe_classifier
+from snellen.types import Rng
+from snellen.zoo import load_classifier
+
+SIZE = 32
+LABELS = {0: "cat", 1: "dog", 2: "cow", 3: "hen"}
+INPUTS = torch.rand(2, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
+TARGETS = torch.tensor([0, 3])
+RNG = Rng(0, ("a", "b"))
+PLAIN_ATTENTION = ("vit", "dinov2")
+NAMES = (*PLAIN_ATTENTION, "swin", "resnet", "convnext")
+
+
+@pytest.fixture(scope="module")
+def transformers() -> Any:
+    """The package; it imports torchvision where that is installed."""
+    import_torchvision()
+    return pytest.importorskip("transformers")
+
+
+def network(transformers: Any, name: str, **settings: Any) -> Any:
+    """A tiny network with random weights."""
+    torch.manual_seed(0)
+    settings = {"id2label": LABELS, "label2id": {label: key for key, label in LABELS.items()}, **settings}
+    tokens = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": SIZE, "patch_size": 8}
+    config, model = {
+        "vit": ("ViTConfig", "ViTForImageClassification"),
+        "dinov2": ("Dinov2Config", "Dinov2ForImageClassification"),
+        "swin": ("SwinConfig", "SwinForImageClassification"),
+        "resnet": ("ResNetConfig", "ResNetForImageClassification"),
+        "convnext": ("ConvNextConfig", "ConvNextForImageClassification"),
+    }[name]
+    own = {
+        "vit": {**tokens, "intermediate_size": 32},
+        "dinov2": tokens,
+        "swin": {
+            "image_size": SIZE,
+            "patch_size": 4,
+            "embed_dim": 8,
+            "depths": [1, 1],
+            "num_heads": [2, 2],
+            "window_size": 4,
+        },
+        "resnet": {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1], "layer_type": "basic"},
+        "convnext": {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
+    }[name]
+    return getattr(transformers, model)(getattr(transformers, config)(**own, **settings)).eval()
+
+
+def save(transformers: Any, folder: Path, name: str, *, processor: Any = None, **settings: Any) -> Any:
+    """Writes a folder as save_pretrained does; returns the network."""
+    model = network(transformers, name, **settings)
+    model.save_pretrained(folder)
+    if processor is None:
+        processor = {
+            "convnext": lambda: transformers.ConvNextImageProcessorPil(size={"shortest_edge": SIZE}),
+            "dinov2": lambda: transformers.BitImageProcessorPil(
+                size={"shortest_edge": 40}, crop_size={"height": SIZE, "width": SIZE}
+            ),
+        }.get(name, lambda: transformers.ViTImageProcessorPil(size={"height": SIZE, "width": SIZE}))()
+    processor.save_pretrained(folder)
+    return model
+
+
+def refused(spec: str) -> str:
+    with pytest.raises(SnellenError) as caught:
+        load_classifier(spec)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def photograph(wide: int = 90, tall: int = 60) -> Image.Image:
+    down, across = np.mgrid[0 : 1 : tall * 1j, 0 : 1 : wide * 1j]
+    levels = np.stack([down, across, np.sin(6 * down * across) / 2 + 0.5], axis=-1)
+    return Image.fromarray((255 * levels).astype(np.uint8))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder_by_name_gives_outputs_and_maps(transformers: Any, tmp_path: Path, name: str) -> None:
+    model = save(transformers, tmp_path, name)
+    classifier = load_classifier(f"hf:{tmp_path}")
+    assert classifier.name == f"hf:{tmp_path}"
+    assert classifier.classes == tuple(LABELS.values())
+    assert classifier.check(INPUTS) == 4
+    with torch.no_grad():
+        torch.testing.assert_close(classifier.logits(INPUTS), model(INPUTS).logits, rtol=1e-4, atol=1e-5)
+    attention = ("attention-rollout", "transformer-attribution") if name in PLAIN_ATTENTION else ()
+    for method in ("gradient", "grad-cam", *attention):
+        maps = METHODS.build(method)(classifier, INPUTS, TARGETS, rng=RNG)
+        assert maps.shape == (2, SIZE, SIZE)
+        assert float(maps.abs().sum()) > 0
+    assert pickle.loads(pickle.dumps(classifier)).fingerprint == classifier.fingerprint
+
+
+def test_attention_within_windows_is_refused_by_name(transformers: Any, tmp_path: Path) -> None:
+    save(transformers, tmp_path, "swin")
+    with pytest.raises(SnellenError, match="attends within windows"):
+        METHODS.build("attention-rollout")(load_classifier(f"hf:{tmp_path}"), INPUTS, TARGETS, rng=RNG)
+
+
+SQUARE = {"size": {"height": 32, "width": 32}}
+
+PROCESSORS = {
+    "stretched": ("ViTImageProcessorPil", SQUARE),
+    "stretched and cropped": (
+        "DeiTImageProcessorPil",
+        {"size": {"height": 40, "width": 40}, "crop_size": {"height": 32, "width": 32}, "do_center_crop": True},
+    ),
+    "cropped": ("BitImageProcessorPil", {"size": {"shortest_edge": 40}, "crop_size": {"height": 32, "width": 32}}),
+    "convnext": ("ConvNextImageProcessorPil", {"size": {"shortest_edge": 32}}),
+    "convnext 384": ("ConvNextImageProcessorPil", {"size": {"shortest_edge": 384}}),
+    "not normalised": ("ViTImageProcessorPil", {**SQUARE, "do_normalize": False}),
+    "0 to 255": ("ViTImageProcessorPil", {**SQUARE, "do_rescale": False, "image_mean": 120.0, "image_std": 60.0}),
+    "-1 to 1": ("ViTImageProcessorPil", {**SQUARE, "rescale_factor": 1 / 127.5, "image_mean": 1.0, "image_std": 1.0}),
+    "nearest": ("ViTImageProcessorPil", {**SQUARE, "resample": 0}),
+}
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_images_are_prepared_as_the_processor_does(transformers: Any, tmp_path: Path, name: str) -> None:
+    kind, settings = PROCESSORS[name]
+    processor = getattr(transformers, kind)(**settings)
+    save(transformers, tmp_path, "resnet", processor=processor)
+    classifier = load_classifier(f"hf:{tmp_path}")
+    for image in (photograph(90, 60), photograph(50, 70)):
+        theirs = torch.as_tensor(np.asarray(processor(image, return_tensors="np")["pixel_values"]))
+        ours = classifier.to_inputs(classifier.geometry.picture(image)[None])
+        assert ours.shape == theirs.shape
+        # The processor resizes and crops in two steps, with whole pixels.
+        assert float(((ours - theirs) * classifier.std).abs().mean()) < 0.02
+
+
+def test_a_processor_that_does_something_else_is_refused(transformers: Any, tmp_path: Path) -> None:
+    save(
+        transformers,
+        tmp_path,
+        "resnet",
+        processor=transformers.EfficientNetImageProcessorPil(**SQUARE),
+    )
+    assert "EfficientNetImageProcessor prepares images in a way that size, crop, mean and std do not describe" in refused(
+        f"hf:{tmp_path}"
+    )
+
+
+def test_a_processor_that_pads_is_refused(transformers: Any, tmp_path: Path) -> None:
+    large = transformers.BitImageProcessorPil(size={"shortest_edge": 24}, crop_size={"height": 32, "width": 32})
+    save(transformers, tmp_path, "resnet", processor=large)
+    assert "pads images of 24×24 to 32×32" in refused(f"hf:{tmp_path}")
+
+
+def test_a_processor_without_a_crop_gives_a_note(transformers: Any, tmp_path: Path) -> None:
+    save(
+        transformers,
+        tmp_path,
+        "resnet",
+        processor=transformers.BitImageProcessorPil(size={"shortest_edge": 32}, do_center_crop=False),
+    )
+    classifier = load_classifier(f"hf:{tmp_path}")
+    assert classifier.geometry.size == (32, 32)
+    assert classifier.notes == (f"'hf:{tmp_path}' keeps the proportions of its images; here they are cropped to a square",)
+
+
+def test_several_labels_are_independent(transformers: Any, tmp_path: Path) -> None:
+    save(transformers, tmp_path, "resnet", problem_type="multi_label_classification")
+    classifier = load_classifier(f"hf:{tmp_path}")
+    assert classifier.head.text.startswith("independent-labels")
+    torch.testing.assert_close(classifier.probabilities(INPUTS), classifier.logits(INPUTS).sigmoid())
+    assert load_classifier(f"hf:{tmp_path}", heads="exclusive-classes").head.text.startswith("exclusive-classes")
+
+
+def test_numbered_labels_are_no_names(transformers: Any, tmp_path: Path) -> None:
+    save(transformers, tmp_path, "resnet", id2label={0: "LABEL_0", 1: "LABEL_1"}, label2id={"LABEL_0": 0, "LABEL_1": 1})
+    assert load_classifier(f"hf:{tmp_path}").classes is None
+
+
+def test_missing_files_are_one_sentence_each(transformers: Any, tmp_path: Path) -> None:
+    spec = f"hf:{tmp_path}"
+    assert f"there is no folder '{tmp_path}/gone'" in refused(f"{spec}/gone")
+    assert "has no config.json" in refused(spec)
+    save(transformers, tmp_path, "resnet")
+    (tmp_path / "preprocessor_config.json").rename(tmp_path / "aside.json")
+    assert "has no preprocessor_config.json, which says how images are prepared" in refused(spec)
+    (tmp_path / "aside.json").rename(tmp_path / "preprocessor_config.json")
+    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
+    assert "has no *.safetensors; pickled weights are code" in refused(spec)
+
+
+def test_a_model_without_a_trained_head_is_refused(transformers: Any, tmp_path: Path) -> None:
+    save(transformers, tmp_path, "vit")
+    network(transformers, "vit").vit.save_pretrained(tmp_path)
+    assert "has no fitting weights for classifier.bias" in refused(f"hf:{tmp_path}")
+
+
+def test_code_in_a_folder_is_never_executed(transformers: Any, tmp_path: Path) -> None:
+    save(transformers, tmp_path, "resnet")
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "code.Mine", "AutoModelForImageClassification": "code.Mine"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "code.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")
+    assert "brings code of its own, which is not executed" in refused(f"hf:{tmp_path}")
+    assert not (tmp_path / "executed").exists()
+    assert named_code({"model": f"hf:{tmp_path}"}) == {}
+
+
+def test_the_record_holds_what_is_stated_in_the_folder(transformers: Any, tmp_path: Path) -> None:
+    save(transformers, tmp_path, "dinov2")
+    record = describe_classifier(load_classifier(f"hf:{tmp_path}"), classes=4, rows=2).as_json()["model"]
+    assert record["source"] == "hf"
+    assert record["spec"] == f"hf:{tmp_path}"
+    assert record["processor"]["crop_size"] == {"height": SIZE, "width": SIZE}
+    assert record["versions"] == {"transformers": transformers.__version__}
+    assert "model" not in describe_classifier(Classifier(torch.nn.Flatten()), classes=4, rows=2).as_json()
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, transformers: Any, tmp_path: Path) -> None:
+    save(transformers, tmp_path, "resnet")
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert refused(f"hf:{tmp_path}").endswith("needs the extra: pip install 'snellen[hf]'")
