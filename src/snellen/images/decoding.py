@@ -13,6 +13,8 @@ import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from snellen.errors import SnellenError, first_line
+from snellen.images.limits import MOST_PIXELS, SMALLEST, too_large
+from snellen.images.reading import AS_STORED, Reading
 from snellen.images.samples import UnreadablePictureError
 
 SUFFIXES = frozenset(
@@ -26,11 +28,8 @@ SUFFIXES = frozenset(
 FORMATS = ("PNG", "JPEG", "GIF", "TIFF", "WEBP", "BMP", "DIB", "PPM", "TGA", "JPEG2000", "AVIF")
 """Formats that Pillow may decode, whatever the file's name; others start programs (EPS) or contain several images (ICO)."""
 
-MOST_PIXELS = 64_000_000
-"""Largest decoded image, after the reduction that JPEG offers: a small file can contain gigabytes."""
-
-SMALLEST = 2
-"""Smallest side in pixels."""
+_DEEP = (".png", ".apng", ".tif", ".tiff", ".pgm", ".ppm", ".pnm", ".jp2")
+"""Endings of files that may have 16 bits per channel."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,8 @@ class Decoded:
     """(width, height) before any reduction."""
 
 
-def decode(path: str | Path, *, at_least: tuple[int, int] | None = None) -> Decoded:
-    """The first frame of an image file, turned upright, transparent parts on white, colour profiles ignored.
+def decode(path: str | Path, *, at_least: tuple[int, int] | None = None, reading: Reading = AS_STORED) -> Decoded:
+    """One frame of an image file, turned upright, transparent parts on white, colour profiles ignored.
 
     A JPEG that is much larger than `at_least` (width, height) is reduced while it is read.
     """
@@ -53,11 +52,11 @@ def decode(path: str | Path, *, at_least: tuple[int, int] | None = None) -> Deco
         if path.stat().st_size == 0 and path.is_file():
             raise UnreadablePictureError(f"'{path}' is empty (0 bytes)")
         with _opened(path) as opened:
-            return _read(opened, path, at_least)
+            return _read(opened, path, at_least, reading)
     except UnreadablePictureError:
         raise
     except Image.DecompressionBombError:
-        raise _too_large(path) from None
+        raise too_large(f"'{path}'") from None
     except UnidentifiedImageError:
         raise UnreadablePictureError(f"'{path}' is not a picture that can be read") from None
     except FileNotFoundError:
@@ -83,9 +82,17 @@ def frames(path: str | Path) -> int:
     return 1
 
 
+def is_deep(path: str | Path) -> bool:
+    """Whether an image has more than 8 bits per channel, from its header."""
+    if Path(path).suffix.lower() not in _DEEP:
+        return False
+    with _opened(Path(path)) as opened:
+        return _has_deep_mode(opened) or ";16" in str(getattr(opened, "tile", ""))
+
+
 def brightest_of_16_bits(path: str | Path) -> float | None:
     """The largest value of an image with 16 bits per channel, as a share of 65535; None for other images."""
-    if Path(path).suffix.lower() not in (".png", ".apng", ".tif", ".tiff", ".pgm", ".ppm", ".pnm", ".jp2"):
+    if Path(path).suffix.lower() not in _DEEP:
         return None
     with _opened(Path(path)) as opened:
         if opened.mode not in ("I", "I;16", "I;16B") and ";16" not in str(getattr(opened, "tile", "")):
@@ -128,30 +135,50 @@ def _is_sideways(opened: Image.Image) -> bool:
 
 
 def _check_size(opened: Image.Image, path: Path) -> None:
-    width, height = opened.size
-    if width * height > MOST_PIXELS:
-        raise _too_large(path)
+    if opened.width * opened.height > MOST_PIXELS:
+        raise too_large(f"'{path}'")
 
 
-def _too_large(path: Path) -> UnreadablePictureError:
-    return UnreadablePictureError(f"'{path}' is larger than {MOST_PIXELS // 10**6} million pixels; make it smaller first")
+def _has_deep_mode(image: Image.Image) -> bool:
+    return image.mode in ("I", "F") or image.mode.startswith("I;16")
 
 
-def _read(opened: Image.Image, path: Path, at_least: tuple[int, int] | None) -> Decoded:
+def _read(opened: Image.Image, path: Path, at_least: tuple[int, int] | None, reading: Reading) -> Decoded:
+    if reading.frame is not None:
+        _choose_frame(opened, path, reading.frame)
     width, height = opened.size
     if min(width, height) < SMALLEST:
         raise UnreadablePictureError(f"'{path}' is {width}×{height} pixels; a picture needs at least {SMALLEST}×{SMALLEST}")
     if at_least is not None and opened.format == "JPEG":
         opened.draft(None, at_least[::-1] if _is_sideways(opened) else at_least)
     _check_size(opened, path)  # first, because reading the orientation of a PNG unpacks all of it
+    if reading.range is not None and not _has_deep_mode(opened) and ";16" in str(getattr(opened, "tile", "")):
+        raise UnreadablePictureError(
+            f"'{path}' has colours with 16 bits, which are read with 8; to use --range, save it as .npy"
+        )
     sideways = _is_sideways(opened)
     opened.load()
     ImageOps.exif_transpose(opened, in_place=True)
-    return Decoded(_plain(opened, path), (height, width) if sideways else (width, height))
+    return Decoded(_plain(opened, path, reading), (height, width) if sideways else (width, height))
 
 
-def _plain(image: Image.Image, path: Path) -> Image.Image:
+def _choose_frame(opened: Image.Image, path: Path, frame: int) -> None:
+    count = int(getattr(opened, "n_frames", 1))
+    if frame > count:
+        held = "1 frame" if count == 1 else f"{count} frames"
+        raise UnreadablePictureError(f"'{path}' holds {held}, but --frame is {frame}")
+    if frame > 1:
+        _check_size(opened, path)  # to reach a frame of an animation, those before it are decoded
+        opened.seek(frame - 1)
+
+
+def _plain(image: Image.Image, path: Path, reading: Reading) -> Image.Image:
     """The image in mode "L", "RGB" or "F"."""
+    if reading.range is not None and _has_deep_mode(image):
+        stored = np.array(image)
+        if not np.isfinite(stored).all():
+            raise UnreadablePictureError(f"'{path}' holds NaN or infinite values")
+        return Image.fromarray(reading.scale(stored))
     if image.mode in ("L", "RGB"):
         if "transparency" in image.info:
             return _on_white(image)
@@ -162,7 +189,7 @@ def _plain(image: Image.Image, path: Path) -> Image.Image:
         values = np.array(image).astype(np.float32)
         if not np.isfinite(values).all() or values.min() < 0 or values.max() > 1:
             raise UnreadablePictureError(
-                f"'{path}' holds 32-bit numbers whose range is unknown; save it with 8 or 16 bits per channel"
+                f"'{path}' holds 32-bit numbers whose range is unknown; state it with --range, such as --range 0,4095"
             )
         return Image.fromarray(values)
     if image.mode == "1":

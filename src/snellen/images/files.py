@@ -9,10 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
+from PIL import Image
+
 from snellen.errors import SnellenError
-from snellen.images.decoding import brightest_of_16_bits, decode, decode_mask, frames
+from snellen.images import dicom, planes
+from snellen.images.decoding import brightest_of_16_bits, decode, decode_mask, frames, is_deep
 from snellen.images.geometry import Box, Geometry
-from snellen.images.samples import Progress, Samples, check_samples
+from snellen.images.reading import AS_STORED, Reading, check_shown
+from snellen.images.samples import Progress, Samples, UnreadablePictureError, check_samples
 from snellen.types import Findings, Sample
 
 DARK = 0.25
@@ -43,13 +47,13 @@ class Files:
     entries: tuple[Entry, ...]
     geometry: Geometry
     channels: int
+    reading: Reading = AS_STORED
 
     def load(self, index: int) -> Sample:
         """The sample at this index; image and truth are cropped and resized in the same way."""
         entry = self.entries[index]
-        decoded = decode(entry.path, at_least=_at_least(self.geometry))
-        image = self.geometry.picture(decoded.image, self.channels)
-        width, height = decoded.size
+        decoded, (width, height) = self._decoded(Path(entry.path))
+        image = self.geometry.pictures(decoded, self.channels)
         truth = None
         if entry.mask is not None:
             marked = decode_mask(entry.mask)
@@ -71,7 +75,26 @@ class Files:
 
     def take(self, indices: Sequence[int]) -> Files:
         """A source of these samples."""
-        return Files(tuple(self.entries[index] for index in indices), self.geometry, self.channels)
+        return replace(self, entries=tuple(self.entries[index] for index in indices))
+
+    def _decoded(self, path: Path) -> tuple[tuple[Image.Image, ...], tuple[int, int]]:
+        """An image for all channels, or one for each; and the width and height of the original."""
+        suffix = path.suffix.lower()
+        if suffix in planes.ARRAYS:
+            channels = planes.decode_array(path, self.channels, self.reading)
+            return channels, channels[0].size
+        if suffix in planes.TIFFS and self.channels not in (1, 3):
+            channels = planes.decode_tiff(path, self.channels, self.reading)
+            return channels, channels[0].size
+        if self.channels not in (1, 3):
+            raise UnreadablePictureError(
+                f"'{path}' cannot hold {self.channels} channels, which the classifier takes; give TIFF or .npy files"
+            )
+        if suffix in dicom.SUFFIXES:
+            image = dicom.decode_dicom(path, self.reading)
+            return image.planes, image.size
+        decoded = decode(path, at_least=_at_least(self.geometry), reading=self.reading)
+        return (decoded.image,), decoded.size
 
 
 def from_entries(
@@ -80,6 +103,7 @@ def from_entries(
     *,
     geometry: Geometry,
     channels: int = 3,
+    reading: Reading = AS_STORED,
     unreadable: str = "refuse",
     notes: Sequence[str] = (),
     progress: Progress | None = None,
@@ -90,21 +114,67 @@ def from_entries(
         entries: the files.
         description: where they come from, for reports.
         geometry: how images are cropped and resized.
-        channels: 3, or 1 for greyscale.
+        channels: of the classifier: 3, 1 for greyscale, or any number for TIFF and .npy files.
+        reading: how stored values become pixels.
         unreadable: "refuse" or "skip" files that cannot be decoded.
         notes: sentences for the user, stored with the samples.
         progress: called with (images checked, images in total).
     """
-    source = Files(tuple(entries), geometry, channels)
+    check_shown(reading.show_channels, channels)
+    _check_reading(entries, reading)
+    source = Files(tuple(entries), geometry, channels, reading)
     ids = [entry.id for entry in entries]
     samples = check_samples(source, ids, description, unreadable=unreadable, notes=notes, progress=progress)
-    animated = [entries[place].id for place in samples.places if frames(entries[place].path) > 1]
-    if animated:
-        which = f"'{animated[0]}' holds" if len(animated) == 1 else f"'{animated[0]}' and {len(animated) - 1} more hold"
-        samples = replace(samples, notes=(*samples.notes, f"{which} several frames; only the first is used"))
-    if dark := _dark([entries[place] for place in samples.places]):
-        samples = replace(samples, notes=(*samples.notes, dark))
-    return samples
+    used = [entries[place] for place in samples.places]
+    remarks = (
+        _first_frames(used) if reading.frame is None and channels in (1, 3) else None,
+        _dark(used) if reading.range is None and channels in (1, 3) else None,
+        _unwindowed(used, reading),
+    )
+    further = tuple(remark for remark in remarks if remark is not None)
+    return replace(samples, notes=(*samples.notes, *further), show_channels=reading.show_channels)
+
+
+def _check_reading(entries: Sequence[Entry], reading: Reading) -> None:
+    """Refuses a window or range that none of the files would use."""
+    suffixes = {Path(entry.path).suffix.lower() for entry in entries}
+    if reading.window is not None and not suffixes & dicom.SUFFIXES:
+        raise SnellenError(f"--window is for DICOM files, but there are none, such as '{entries[0].id}'; leave it out")
+    if reading.range is None:
+        return
+    if suffixes <= dicom.SUFFIXES:
+        raise SnellenError(f"--range is for PNG, TIFF and .npy files, but '{entries[0].id}' is DICOM; give --window")
+    if not any(Path(entry.path).suffix.lower() in planes.ARRAYS or _is_deep(entry.path) for entry in entries):
+        raise SnellenError(
+            f"--range is for pictures with more than 8 bits per channel, but '{entries[0].id}' has 8; leave it out"
+        )
+
+
+def _is_deep(path: str) -> bool:
+    """Whether a file has more than 8 bits per channel, as far as its header can be read."""
+    try:
+        return is_deep(path)
+    except Exception:  # Pillow cannot open all files with many channels; what is damaged is reported when it is read
+        return True
+
+
+def _first_frames(entries: Sequence[Entry]) -> str | None:
+    """A note if only the first of several frames is used."""
+    animated = [entry.id for entry in entries if frames(entry.path) > 1]
+    if not animated:
+        return None
+    which = f"'{animated[0]}' holds" if len(animated) == 1 else f"'{animated[0]}' and {len(animated) - 1} more hold"
+    return f"{which} several frames; only the first is used"
+
+
+def _unwindowed(entries: Sequence[Entry], reading: Reading) -> str | None:
+    """A note if DICOM files state no window."""
+    medical = (entry for entry in entries if Path(entry.path).suffix.lower() in dicom.SUFFIXES)
+    missing = [(entry.id, words) for entry in medical if (words := dicom.unwindowed(Path(entry.path), reading))]
+    if not missing:
+        return None
+    which = f"'{missing[0][0]}' has" if len(missing) == 1 else f"'{missing[0][0]}' and {len(missing) - 1} more have"
+    return f"{which} no window, so {missing[0][1]}, is shown from black to white; state --window centre,width if it is another"
 
 
 def _dark(entries: Sequence[Entry]) -> str | None:
@@ -119,7 +189,7 @@ def _dark(entries: Sequence[Entry]) -> str | None:
     which = f"'{first}' uses" if len(measured) == 1 else f"'{first}' and {len(measured) - 1} more use"
     return (
         f"{which} only the darkest 1/{2**unused} of the 16-bit range, like {16 - unused}-bit data that was saved without "
-        f"scaling; multiply their values by {2**unused}, unless the classifier was trained on such dark pictures"
+        f"scaling; state --range 0,{2 ** (16 - unused) - 1}, unless the classifier was trained on such dark pictures"
     )
 
 
@@ -128,6 +198,7 @@ def from_files(
     *,
     geometry: Geometry,
     channels: int = 3,
+    reading: Reading = AS_STORED,
     unreadable: str = "refuse",
     progress: Progress | None = None,
 ) -> Samples:
@@ -135,7 +206,15 @@ def from_files(
     if not paths:
         raise SnellenError("there are no pictures: the list of files is empty")
     entries = [Entry(str(path), os.path.abspath(path)) for path in paths]
-    return from_entries(entries, "files", geometry=geometry, channels=channels, unreadable=unreadable, progress=progress)
+    return from_entries(
+        entries,
+        "files",
+        geometry=geometry,
+        channels=channels,
+        reading=reading,
+        unreadable=unreadable,
+        progress=progress,
+    )
 
 
 def _at_least(geometry: Geometry) -> tuple[int, int] | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from snellen.errors import SnellenError, nearest, short_repr
 from snellen.files.documents import is_unicode
+from snellen.images import dicom, planes
 from snellen.images.decoding import SUFFIXES
 from snellen.images.files import Entry, from_entries
 from snellen.images.geometry import Geometry
+from snellen.images.reading import AS_STORED, Reading
 from snellen.images.samples import Progress, Samples
 from snellen.images.tables import indices, plain, read_boxes, read_labels
 from snellen.types import Findings
@@ -25,6 +27,7 @@ def from_folder(
     masks: str | Path | None = None,
     boxes: str | Path | None = None,
     classes: Sequence[str] | None = None,
+    reading: Reading = AS_STORED,
     unreadable: str = "refuse",
     progress: Progress | None = None,
 ) -> Samples:
@@ -33,7 +36,7 @@ def from_folder(
     Args:
         path: the folder.
         geometry: how images are cropped and resized.
-        channels: 3, or 1 for greyscale.
+        channels: of the classifier: 3, 1 for greyscale, or any number for TIFF and .npy files.
         labels: a CSV with the columns file and label, or a column per finding, and optionally group (such as a patient; see
             `read_labels`). Without it, images in
             sub-folders are labelled by the first sub-folder: its name is a class index or a class name; other names are
@@ -41,6 +44,7 @@ def from_folder(
         masks: a folder with a mask of the same stem for each image that has a truth; pixels that are not zero are true.
         boxes: a CSV with the columns file, x0, y0, x1, y1 in pixels of the upright original.
         classes: names of the classifier's classes.
+        reading: how stored values become pixels.
         unreadable: "refuse" or "skip" files that cannot be decoded.
         progress: called with (images checked, images in total).
     """
@@ -50,11 +54,11 @@ def from_folder(
         raise SnellenError(f"'{folder}' {what}; give a folder of pictures")
     if masks is not None and boxes is not None:
         raise SnellenError("give masks or boxes as truth, not both")
-    ids, ignored = _pictures(folder)
+    ids, ignored = _pictures(folder, SUFFIXES | dicom.SUFFIXES, planes.ARRAYS)
     notes = [f"{ignored} file{'' if ignored == 1 else 's'} in '{folder}' ignored: not pictures by name"] if ignored else []
     if not ids:
         others = f" ({ignored} other files are there)" if ignored else ""
-        raise SnellenError(f"'{folder}' holds no pictures{others}; pictures end in .jpg, .png and the like")
+        raise SnellenError(f"'{folder}' holds no pictures{others}; pictures end in .jpg, .png, .dcm, .npy and the like")
     label_of: Mapping[str, int | Findings | None]
     groups: dict[str, str] = {}
     if labels is not None:
@@ -79,15 +83,23 @@ def from_folder(
         f"'{folder}'",
         geometry=geometry,
         channels=channels,
+        reading=reading,
         unreadable=unreadable,
         notes=notes,
         progress=progress,
     )
 
 
-def _pictures(folder: Path) -> tuple[list[str], int]:
-    """Sorted paths of images below the folder, and the number of other files there; hidden files are ignored."""
+def _pictures(
+    folder: Path, suffixes: Collection[str] = SUFFIXES, otherwise: Collection[str] = ()
+) -> tuple[list[str], int]:
+    """Sorted paths of images below the folder, and the number of other files there; hidden files are ignored.
+
+    Files that end in `otherwise` are images only where there are no others: an .npy file beside photographs is something
+    else, such as a map.
+    """
     images: list[str] = []
+    arrays: list[str] = []
     ignored = 0
     visited: set[str] = set()
     for here, folders, files in os.walk(folder, followlinks=True):
@@ -100,10 +112,12 @@ def _pictures(folder: Path) -> tuple[list[str], int]:
         for name in files:
             if _hidden(name):
                 continue
-            if os.path.splitext(name)[1].lower() in SUFFIXES:
-                images.append((Path(here) / name).relative_to(folder).as_posix())
+            suffix = os.path.splitext(name)[1].lower()
+            if suffix in suffixes or suffix in otherwise:
+                (images if suffix in suffixes else arrays).append((Path(here) / name).relative_to(folder).as_posix())
             else:
                 ignored += 1
+    images, ignored = (images, ignored + len(arrays)) if images else (arrays, ignored)
     for image in images:
         if not is_unicode(image):
             raise SnellenError(f"{short_repr(image)} in '{folder}' has a name that is not UTF-8; rename it")

@@ -76,6 +76,15 @@ class Geometry:
         tensor = tensor.permute(2, 0, 1) if tensor.dim() == 3 else tensor.unsqueeze(0)
         return tensor.expand(channels, -1, -1).contiguous()
 
+    def pictures(self, planes: Sequence[Image.Image], channels: int) -> Float[Tensor, "channels height width"]:
+        """The same for one image with all channels, or for several with one each."""
+        if len(planes) == 1:
+            return self.picture(planes[0], channels)
+        if channels == 1:  # colours with more than 8 bits; the weights of ITU-R 601-2, as for those with 8
+            red, green, blue = (np.asarray(plane, dtype=np.float32) for plane in planes)
+            return self.picture(Image.fromarray(np.float32(0.299) * red + np.float32(0.587) * green + np.float32(0.114) * blue))[:1]
+        return torch.cat([self.picture(plane, 1) for plane in planes])
+
     def mask(self, mask: np.ndarray) -> Bool[Tensor, "height width"]:
         """A cropped and resized mask; a pixel is true if at least half of it was."""
         whole = Image.fromarray(np.where(mask, 255, 0).astype(np.uint8))

@@ -53,6 +53,8 @@ class Samples(Sequence[Sample]):
     """Sentences for the user."""
     pictures: int | None = None
     """Number of pictures, where a sample is one of several cases of a picture."""
+    show_channels: tuple[int, ...] | None = None
+    """Channels that pages show, counted from 1 (see `Reading`)."""
 
     def __len__(self) -> int:
         return len(self.ids)
