@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from snellen.errors import SnellenError
+from snellen.images.planes import channels_last
+from snellen.images.reading import check_shown
 from snellen.images.samples import Progress, Samples, as_findings, as_label, check_pixels, check_samples
 from snellen.types import Findings, Sample
 
@@ -56,6 +58,8 @@ def from_arrays(
     ids: Sequence[str] | None = None,
     *,
     groups: Sequence[Any] | Array | None = None,
+    channels: int | None = None,
+    show_channels: tuple[int, ...] | None = None,
     progress: Progress | None = None,
 ) -> Samples:
     """Samples from numpy or torch arrays.
@@ -68,16 +72,16 @@ def from_arrays(
         truth: (samples, height, width); what is not zero belongs to the region that correct maps highlight.
         ids: names of the samples; numbers by default.
         groups: what images have in common, such as a patient; None belongs to no group.
+        channels: of the classifier, where these are neither 1 nor 3.
+        show_channels: what pages show of such images, counted from 1 (see `Reading`).
         progress: called with (images checked, images in total).
     """
     shape = tuple(images.shape)
     if len(shape) not in (3, 4) or 0 in shape:
         raise SnellenError(f"images have the shape {_times(shape)}; it must be samples×channels×height×width or the like")
-    if len(shape) == 4 and shape[1] not in (1, 3) and shape[3] not in (1, 3):
-        raise SnellenError(f"images of shape {_times(shape)} have neither 1 nor 3 channels")
     count = shape[0]
-    channels_last = len(shape) == 4 and shape[1] not in (1, 3)
-    size = shape[1:3] if channels_last or len(shape) == 3 else shape[2:]
+    last = _channels_last(shape, channels)
+    size = shape[1:3] if last or len(shape) == 3 else shape[2:]
     if truth is not None and tuple(truth.shape) != (count, *size):
         raise SnellenError(f"truth has the shape {_times(truth.shape)}, but the images need {_times((count, *size))}")
     for name, values in (("labels", labels), ("ids", ids), ("groups", groups)):
@@ -99,10 +103,26 @@ def from_arrays(
         tuple(None if group is None else str(group) for group in _listed(groups)) if groups is not None else (None,) * count
     )
     pixels = images.detach().cpu() if isinstance(images, Tensor) else images
-    source = Arrays(
-        images=pixels, channels_last=channels_last, labels=class_indices, truth=truth, ids=names, groups=group_names
-    )
-    return check_samples(source, names, "arrays", progress=progress)
+    source = Arrays(images=pixels, channels_last=last, labels=class_indices, truth=truth, ids=names, groups=group_names)
+    check_shown(show_channels, 1 if len(shape) == 3 else shape[3] if last else shape[1])
+    samples = check_samples(source, names, "arrays", progress=progress)
+    return replace(samples, show_channels=show_channels)
+
+
+def _channels_last(shape: Sequence[int], channels: int | None) -> bool:
+    """Whether channels are the last axis; refuses arrays that have another number of them."""
+    if channels in (None, 1, 3):
+        if len(shape) == 4 and shape[1] not in (1, 3) and shape[3] not in (1, 3):
+            stated = "" if channels is None else f", and the classifier takes {channels}"
+            raise SnellenError(
+                f"images of shape {_times(shape)} have neither 1 nor 3 channels{stated}; "
+                "a classifier with more is written as Classifier(..., channels=N)"
+            )
+        return len(shape) == 4 and shape[1] not in (1, 3)
+    last = None if len(shape) == 3 else channels_last(shape[1:], channels or 0)
+    if last is None:
+        raise SnellenError(f"images of shape {_times(shape)} do not have the {channels} channels that the classifier takes")
+    return last
 
 
 def _listed(values: Sequence[Any] | Array) -> list[Any]:

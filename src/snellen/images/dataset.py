@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,10 @@ from torch.utils.data import Dataset
 
 from snellen.errors import SnellenError, first_line
 from snellen.images.arrays import as_pixels
+from snellen.images.decoding import Decoded
 from snellen.images.geometry import AS_IS, Geometry
+from snellen.images.planes import channels_last
+from snellen.images.reading import check_shown
 from snellen.images.samples import InMemory, Progress, Samples, as_label, check_pixels, check_samples
 from snellen.types import Sample
 
@@ -33,6 +36,8 @@ class DatasetItems:
         name = self.ids[index]
         try:
             item = self.dataset[index]
+        except SnellenError:
+            raise
         except Exception as problem:
             raise SnellenError(f"item {index} of the dataset cannot be loaded ({first_line(problem)})") from problem
         parts = tuple(item) if isinstance(item, tuple | list) else (item,)
@@ -52,14 +57,25 @@ class DatasetItems:
         return InMemory(tuple(self.load(index) for index in indices)).take(range(len(indices)))
 
     def _pixels(self, image: Any, name: str) -> Tensor:
-        if isinstance(image, Image.Image):
+        many = self.channels not in (1, 3)
+        if isinstance(image, Decoded) and not many:
+            return self.geometry.picture(image.image, self.channels)
+        if isinstance(image, Image.Image) and not many:
             return self.geometry.picture(image, self.channels)
         if not isinstance(image, Tensor | np.ndarray) or image.ndim not in (2, 3):
             raise SnellenError(
-                f"the image of item {name} of the dataset is a {type(image).__name__}; give a PIL picture or a tensor"
+                f"the image of item {name} of the dataset is a {type(image).__name__}; give a {'' if many else 'PIL picture or a '}tensor"
             )
-        channels_last = image.ndim == 3 and image.shape[0] not in (1, 3)
-        pixels = as_pixels(image, channels_last)
+        last = image.ndim == 3 and image.shape[0] not in (1, 3)
+        if many:
+            found = channels_last(image.shape, self.channels) if image.ndim == 3 else None
+            if found is None:
+                shape = "×".join(map(str, image.shape))
+                raise SnellenError(
+                    f"the image of item {name} of the dataset is {shape}, but the classifier takes {self.channels} channels"
+                )
+            last = found
+        pixels = as_pixels(image, last)
         check_pixels(pixels, f"item {name} of the dataset")
         return pixels
 
@@ -69,6 +85,9 @@ def from_dataset(
     *,
     geometry: Geometry = AS_IS,
     channels: int = 3,
+    show_channels: tuple[int, ...] | None = None,
+    description: str | None = None,
+    notes: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Samples:
     """Samples from a map-style torch Dataset of (image, label) or (image, label, truth).
@@ -84,9 +103,12 @@ def from_dataset(
         raise SnellenError(f"'{type(dataset).__name__}' is empty")
     width = len(str(count - 1))
     ids = tuple(f"{place:0{width}d}" for place in range(count))
-    return check_samples(
+    check_shown(show_channels, channels)
+    samples = check_samples(
         DatasetItems(dataset=dataset, geometry=geometry, channels=channels, ids=ids),
         ids,
-        f"a {type(dataset).__name__}",
+        description or f"a {type(dataset).__name__}",
+        notes=notes,
         progress=progress,
     )
+    return replace(samples, show_channels=show_channels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import stat
 import warnings
 from collections.abc import Iterator
@@ -48,11 +49,30 @@ def decode(path: str | Path, *, at_least: tuple[int, int] | None = None, reading
     A JPEG that is much larger than `at_least` (width, height) is reduced while it is read.
     """
     path = Path(path)
-    try:
+    with _sentences(path):
         if path.stat().st_size == 0 and path.is_file():
             raise UnreadablePictureError(f"'{path}' is empty (0 bytes)")
         with _opened(path) as opened:
             return _read(opened, path, at_least, reading)
+
+
+def decode_bytes(
+    data: bytes, name: str, *, at_least: tuple[int, int] | None = None, reading: Reading = AS_STORED
+) -> Decoded:
+    """The same for the content of a file, such as a member of an archive; `name` is for messages."""
+    path = Path(name)
+    with _sentences(path):
+        if not data:
+            raise UnreadablePictureError(f"'{path}' is empty (0 bytes)")
+        with _opened(path, io.BytesIO(data)) as opened:
+            return _read(opened, path, at_least, reading)
+
+
+@contextlib.contextmanager
+def _sentences(path: Path) -> Iterator[None]:
+    """Whatever a decoder raises, as a sentence."""
+    try:
+        yield
     except UnreadablePictureError:
         raise
     except Image.DecompressionBombError:
@@ -119,14 +139,14 @@ def decode_mask(path: str | Path) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
-    """The file as Pillow opens it, with only its header read."""
-    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for a writer
+def _opened(path: Path, content: io.BytesIO | None = None) -> Iterator[Image.Image]:
+    """The file, or its content, as Pillow opens it, with only its header read."""
+    if content is None and not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for a writer
         raise UnreadablePictureError(f"'{path}' is not an ordinary file and cannot be read")
     # Pillow warns about odd metadata and large images; neither changes what is decoded.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with Image.open(path, formats=FORMATS) as opened:
+        with Image.open(content or path, formats=FORMATS) as opened:
             yield opened
 
 

@@ -250,7 +250,9 @@ def _grey(header: Dataset, values: np.ndarray, frame: int, reading: Reading) -> 
         low, high = 0.0, 2.0 ** int(stated.ModalityLUTSequence[0].LUTDescriptor[2]) - 1
         words = "the range of its lookup table"
     else:
-        slope, intercept = (float(stated.get(tag, default)) for tag, default in (("RescaleSlope", 1), ("RescaleIntercept", 0)))
+        slope, intercept = (
+            float(stated.get(tag, default)) for tag, default in (("RescaleSlope", 1), ("RescaleIntercept", 0))
+        )
         low, high = sorted((low * slope + intercept, high * slope + intercept))
     width = high - low
     scaled = (rescaled - low) / width if width else np.zeros_like(rescaled)
@@ -291,7 +293,7 @@ def _window(stated: Dataset) -> Window | None:
 def _first(values: Any) -> float | None:
     if values is None or values == "":
         return None
-    if isinstance(values, list | tuple) or hasattr(values, "__getitem__") and not isinstance(values, str | float):
+    if isinstance(values, list | tuple) or (hasattr(values, "__getitem__") and not isinstance(values, str | float)):
         values = values[0] if len(values) else None
     return None if values is None else float(values)
 

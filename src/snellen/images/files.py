@@ -174,7 +174,9 @@ def _unwindowed(entries: Sequence[Entry], reading: Reading) -> str | None:
     if not missing:
         return None
     which = f"'{missing[0][0]}' has" if len(missing) == 1 else f"'{missing[0][0]}' and {len(missing) - 1} more have"
-    return f"{which} no window, so {missing[0][1]}, is shown from black to white; state --window centre,width if it is another"
+    return (
+        f"{which} no window, so {missing[0][1]}, is shown from black to white; state --window centre,width if it is another"
+    )
 
 
 def _dark(entries: Sequence[Entry]) -> str | None:
@@ -189,7 +191,7 @@ def _dark(entries: Sequence[Entry]) -> str | None:
     which = f"'{first}' uses" if len(measured) == 1 else f"'{first}' and {len(measured) - 1} more use"
     return (
         f"{which} only the darkest 1/{2**unused} of the 16-bit range, like {16 - unused}-bit data that was saved without "
-        f"scaling; state --range 0,{2 ** (16 - unused) - 1}, unless the classifier was trained on such dark pictures"
+        f"scaling; multiply their values by {2**unused}, or state --range 0,{2 ** (16 - unused) - 1}, unless the classifier was trained on such dark pictures"
     )
 
 

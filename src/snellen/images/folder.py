@@ -90,9 +90,7 @@ def from_folder(
     )
 
 
-def _pictures(
-    folder: Path, suffixes: Collection[str] = SUFFIXES, otherwise: Collection[str] = ()
-) -> tuple[list[str], int]:
+def _pictures(folder: Path, suffixes: Collection[str] = SUFFIXES, otherwise: Collection[str] = ()) -> tuple[list[str], int]:
     """Sorted paths of images below the folder, and the number of other files there; hidden files are ignored.
 
     Files that end in `otherwise` are images only where there are no others: an .npy file beside photographs is something

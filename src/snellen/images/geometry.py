@@ -81,8 +81,8 @@ class Geometry:
         if len(planes) == 1:
             return self.picture(planes[0], channels)
         if channels == 1:  # colours with more than 8 bits; the weights of ITU-R 601-2, as for those with 8
-            red, green, blue = (np.asarray(plane, dtype=np.float32) for plane in planes)
-            return self.picture(Image.fromarray(np.float32(0.299) * red + np.float32(0.587) * green + np.float32(0.114) * blue))[:1]
+            weights = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+            return self.picture(Image.fromarray(np.stack([np.asarray(plane) for plane in planes], axis=-1) @ weights), 1)
         return torch.cat([self.picture(plane, 1) for plane in planes])
 
     def mask(self, mask: np.ndarray) -> Bool[Tensor, "height width"]:

@@ -21,9 +21,7 @@ def check_size(width: int, height: int, name: str, channels: int = 1) -> None:
     if width * height > MOST_PIXELS:
         raise too_large(name)
     if width * height * channels > MOST_VALUES:
-        raise UnreadablePictureError(
-            f"{name} holds more than {MOST_VALUES // 10**6} million values; make it smaller first"
-        )
+        raise UnreadablePictureError(f"{name} holds more than {MOST_VALUES // 10**6} million values; make it smaller first")
 
 
 def too_large(name: str) -> UnreadablePictureError:

@@ -89,8 +89,8 @@ def _check_shape(shape: Sequence[int], channels: int, name: str) -> bool:
     last = channels_last(shape, channels)
     if last is None:
         raise UnreadablePictureError(
-            f"{name} is {words}, but the classifier takes {channels} channel{'' if channels == 1 else 's'}; the first or last "
-            f"of the three must be {channels}"
+            f"{name} is {words}, but the classifier takes {channels} channel{'' if channels == 1 else 's'}; "
+            f"the first or last of the three must be {channels}"
         )
     height, width = shape[:2] if last else shape[1:]
     check_size(width, height, name, channels)

@@ -43,7 +43,8 @@ class Reading:
             raise SnellenError(f"frame counts from 1, but it is {self.frame}")
         if self.show_channels is not None and (len(self.show_channels) not in (1, 3) or min(self.show_channels) < 1):
             raise SnellenError(
-                f"show_channels must be one channel or three, counted from 1, such as 3,2,1, not {_listed(self.show_channels)}"
+                "show_channels must be one channel or three, counted from 1, such as 3,2,1, "
+                f"not {_listed(self.show_channels)}"
             )
 
     def scale(self, values: np.ndarray) -> Float[np.ndarray, "..."]:

@@ -1,0 +1,58 @@
+"""Samples from a torch DataLoader: those of its data set, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from torch.utils.data import DataLoader, IterableDataset, SequentialSampler
+
+from snellen.errors import SnellenError, first_line
+from snellen.images.dataset import from_dataset
+from snellen.images.geometry import AS_IS, Geometry
+from snellen.images.samples import Progress, Samples
+
+
+def from_loader(
+    loader: DataLoader[Any],
+    *,
+    geometry: Geometry = AS_IS,
+    channels: int = 3,
+    show_channels: tuple[int, ...] | None = None,
+    progress: Progress | None = None,
+) -> Samples:
+    """Samples of the loader's data set, in its order; an iterable data set with a length is read into memory."""
+    data: Any = loader.dataset
+    notes: list[str] = []
+    if isinstance(data, IterableDataset):
+        data = _listed(data)
+    elif not isinstance(getattr(loader, "sampler", None), SequentialSampler):
+        notes.append("the whole data set of the DataLoader is used, in its own order, without the loader's sampler")
+    return from_dataset(
+        data,
+        geometry=geometry,
+        channels=channels,
+        show_channels=show_channels,
+        description=f"a DataLoader of {type(loader.dataset).__name__}",
+        notes=notes,
+        progress=progress,
+    )
+
+
+def _listed(data: Iterable[Any]) -> list[Any]:
+    name = type(data).__name__
+    try:
+        count = len(data)  # type: ignore[arg-type]
+    except TypeError:
+        raise SnellenError(
+            f"the DataLoader reads from '{name}', which is iterable and has no length; give a map-style Dataset, or arrays"
+        ) from None
+    try:
+        items = list(islice(data, count + 1))
+    except Exception as problem:
+        raise SnellenError(f"'{name}' cannot be read ({first_line(problem)})") from problem
+    if len(items) != count:
+        found = f"only {len(items)}" if len(items) < count else "more"
+        raise SnellenError(f"'{name}' states {count} items, but yields {found}; correct its __len__")
+    return items

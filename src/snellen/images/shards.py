@@ -1,0 +1,207 @@
+"""Samples from WebDataset shards: tar files in which the members of a sample share their name up to the first dot."""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from snellen.errors import SnellenError, nearest, short_repr
+from snellen.files.documents import is_unicode
+from snellen.images.decoding import SUFFIXES, decode_bytes
+from snellen.images.geometry import AS_IS, Geometry
+from snellen.images.reading import AS_STORED, Reading, check_shown
+from snellen.images.samples import Progress, Samples, UnreadablePictureError, as_label, check_samples
+from snellen.images.tables import indices, plain
+from snellen.types import Findings, Sample
+
+MOST_TEXT = 1_000_000
+"""Largest label file in a shard, in bytes."""
+MOST_SHARDS = 100_000
+"""Most shards that a pattern such as train-{0000..0099}.tar may name."""
+
+_BRACES = re.compile(r"\{(\d+)\.\.(\d+)\}")
+
+
+@dataclass(frozen=True)
+class Member:
+    """Where a member is in an uncompressed tar file."""
+
+    shard: str
+    name: str
+    offset: int
+    size: int
+
+    def read(self) -> bytes:
+        """Its content."""
+        try:
+            with open(self.shard, "rb") as opened:
+                opened.seek(self.offset)
+                content = opened.read(self.size)
+        except OSError as problem:
+            raise UnreadablePictureError(f"'{self.shard}' cannot be read ({problem.strerror})") from None
+        if len(content) < self.size:
+            raise UnreadablePictureError(f"'{self.shard}' ends inside '{self.name}'; it was not copied completely")
+        return content
+
+
+@dataclass(frozen=True)
+class ShardItems:
+    """Samples that are read from tar files each time they are loaded."""
+
+    ids: tuple[str, ...]
+    images: tuple[Member, ...]
+    labels: tuple[int | Findings | None, ...]
+    geometry: Geometry
+    channels: int
+    reading: Reading
+
+    def load(self, index: int) -> Sample:
+        """The sample at this index."""
+        member = self.images[index]
+        decoded = decode_bytes(member.read(), f"{member.shard}/{member.name}", reading=self.reading)
+        image = self.geometry.picture(decoded.image, self.channels)
+        return Sample(id=self.ids[index], image=image, label=self.labels[index])
+
+    def take(self, indices: Sequence[int]) -> ShardItems:
+        """A source of these samples."""
+        parts: dict[str, Any] = {
+            name: tuple(getattr(self, name)[index] for index in indices) for name in ("ids", "images", "labels")
+        }
+        return replace(self, **parts)
+
+
+def shard_paths(path: str | Path) -> list[Path]:
+    """The tar files that a path names: itself, those of a pattern like train-{0000..0003}.tar, or those of a folder.
+
+    >>> [str(shard) for shard in shard_paths("a-{08..10}.tar")]
+    ['a-08.tar', 'a-09.tar', 'a-10.tar']
+    """
+    text = str(path)
+    if not text.endswith(".tar"):
+        return sorted(Path(path).glob("*.tar")) if Path(path).is_dir() else []
+    match = _BRACES.search(text)
+    if match is None:
+        return [Path(path)]
+    first, last = match.groups()
+    count = int(last) - int(first) + 1
+    if not 1 <= count <= MOST_SHARDS:
+        raise SnellenError(f"'{path}' must count upwards and name at most {MOST_SHARDS} files")
+    numbers = (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
+    return [Path(text[: match.start()] + number + text[match.end() :]) for number in numbers]
+
+
+def from_shards(
+    path: str | Path,
+    *,
+    geometry: Geometry = AS_IS,
+    channels: int = 3,
+    classes: Sequence[str] | None = None,
+    reading: Reading = AS_STORED,
+    unreadable: str = "refuse",
+    progress: Progress | None = None,
+) -> Samples:
+    """Samples from tar shards with `key.jpg` (or another picture), and the label in `key.cls` or `key.json`.
+
+    Args:
+        path: a .tar file, a pattern like train-{0000..0003}.tar, or a folder of .tar files.
+        geometry: how images are cropped and resized.
+        channels: 3, or 1 for greyscale.
+        classes: names of the classifier's classes, for labels that are names.
+        reading: how stored values become pixels.
+        unreadable: "refuse" or "skip" pictures that cannot be decoded.
+        progress: called with (images checked, images in total).
+    """
+    if channels not in (1, 3):
+        raise SnellenError(f"'{path}' holds pictures of 1 or 3 channels, but the classifier takes {channels}; give arrays")
+    check_shown(reading.show_channels, channels)
+    images: dict[str, Member] = {}
+    labels: dict[str, int | Findings | None] = {}
+    for shard in shard_paths(path):
+        for key, members in _grouped(shard).items():
+            picture = next((member for ending, member in members.items() if f".{ending.lower()}" in SUFFIXES), None)
+            if picture is None:
+                continue
+            if key in images:
+                raise SnellenError(f"'{key}' is in '{images[key].shard}' and in '{shard}'; every sample needs its own key")
+            images[key] = picture
+            labels[key] = _label(members, classes, f"'{key}' in '{shard}'")
+    if not images:
+        raise SnellenError(f"'{path}' holds no pictures; members of a shard are called key.jpg, key.cls and the like")
+    ids = tuple(images)
+    source = ShardItems(
+        ids=ids,
+        images=tuple(images.values()),
+        labels=tuple(labels[key] for key in ids),
+        geometry=geometry,
+        channels=channels,
+        reading=reading,
+    )
+    samples = check_samples(source, ids, f"'{path}'", unreadable=unreadable, progress=progress)
+    return replace(samples, show_channels=reading.show_channels)
+
+
+def _grouped(shard: Path) -> dict[str, dict[str, Member]]:
+    """The members of each key by their ending; only headers are read, and nothing is unpacked."""
+    groups: dict[str, dict[str, Member]] = {}
+    try:
+        with tarfile.open(shard, "r:") as archive:
+            for info in archive:
+                if not info.isreg() or info.issparse() or Path(info.name).name.startswith("."):
+                    continue
+                name = info.name.removeprefix("./")
+                if not is_unicode(name):
+                    raise SnellenError(f"{short_repr(name)} in '{shard}' has a name that is not UTF-8; rename it")
+                folder, _, last = name.rpartition("/")
+                stem, _, ending = last.partition(".")
+                key = f"{folder}/{stem}" if folder else stem
+                member = Member(str(shard.absolute()), name, info.offset_data, info.size)
+                if groups.setdefault(key, {}).setdefault(ending, member) is not member:
+                    raise SnellenError(f"'{name}' is twice in '{shard}'; every member needs its own name")
+    except FileNotFoundError:
+        raise SnellenError(f"there is no file '{shard}'") from None
+    except (tarfile.TarError, OSError, EOFError):
+        raise SnellenError(f"'{shard}' cannot be read as an uncompressed tar file; unpack or repair it") from None
+    return groups
+
+
+def _label(members: dict[str, Member], classes: Sequence[str] | None, who: str) -> int | Findings | None:
+    """The label in `cls`, or in `json` under label or cls; None where there is none."""
+    if "cls" in members:
+        return _index(_text(members["cls"], who).strip(), classes, who)
+    if "json" not in members:
+        return None
+    try:
+        stated = json.loads(_text(members["json"], who))
+    except ValueError:
+        raise SnellenError(f"the JSON of {who} cannot be read") from None
+    value = stated.get("label", stated.get("cls")) if isinstance(stated, dict) else stated
+    if isinstance(value, list):
+        return as_label([_index(part, classes, who) for part in value], who)
+    return _index(value, classes, who)
+
+
+def _index(value: Any, classes: Sequence[str] | None, who: str) -> int | Findings | None:
+    if not isinstance(value, str):
+        return as_label(value, who)
+    if not value:
+        return None
+    if value.isdecimal():
+        return int(value)
+    index_of = indices(classes or ())
+    if plain(value) not in index_of:
+        raise SnellenError(f"the label of {who} is {short_repr(value)}, which is no class{nearest(value, classes or ())}")
+    return index_of[plain(value)]
+
+
+def _text(member: Member, who: str) -> str:
+    if member.size > MOST_TEXT:
+        raise SnellenError(f"'{member.name}' of {who} is too large for a label")
+    try:
+        return member.read().decode("utf-8")
+    except UnicodeDecodeError:
+        raise SnellenError(f"'{member.name}' of {who} is not a text file") from None
