@@ -57,10 +57,9 @@ def from_path(
     for option, value in (("labels", labels), ("masks", masks), ("boxes", boxes)):
         if value is not None:
             raise SnellenError(f"'{path}' is {what}, which brings its own labels; leave out --{option} '{value}'")
-    for option, number in (("window", reading.window), ("range", reading.range)):
-        if number is not None:
-            raise SnellenError(f"--{option} is for folders of files, but '{path}' is {what}; leave it out")
     if saved:
+        if reading.window is not None:
+            raise SnellenError(f"--window is for DICOM files, but '{path}' is {what}; leave it out")
         if unreadable == "skip":
             raise SnellenError(f"'{path}' is {what}, of which nothing can be skipped; leave out unreadable: skip")
         return from_hugging_face(

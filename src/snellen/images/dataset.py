@@ -14,11 +14,11 @@ from torch.utils.data import Dataset
 
 from snellen.errors import SnellenError, first_line
 from snellen.images.arrays import as_pixels
-from snellen.images.decoding import Decoded
+from snellen.images.decoding import scaled
 from snellen.images.geometry import AS_IS, Geometry
 from snellen.images.planes import channels_last
 from snellen.images.reading import check_shown
-from snellen.images.samples import InMemory, Progress, Samples, as_label, check_pixels, check_samples
+from snellen.images.samples import InMemory, Progress, Samples, as_label, check_pixels, check_samples, digest
 from snellen.types import Sample
 
 
@@ -58,13 +58,12 @@ class DatasetItems:
 
     def _pixels(self, image: Any, name: str) -> Tensor:
         many = self.channels not in (1, 3)
-        if isinstance(image, Decoded) and not many:
-            return self.geometry.picture(image.image, self.channels)
         if isinstance(image, Image.Image) and not many:
-            return self.geometry.picture(image, self.channels)
+            return self.geometry.picture(scaled(image, f"item {name} of the dataset"), self.channels)
         if not isinstance(image, Tensor | np.ndarray) or image.ndim not in (2, 3):
             raise SnellenError(
-                f"the image of item {name} of the dataset is a {type(image).__name__}; give a {'' if many else 'PIL picture or a '}tensor"
+                f"the image of item {name} of the dataset is a {type(image).__name__}; give a "
+                f"{'' if many else 'PIL picture or a '}tensor"
             )
         last = image.ndim == 3 and image.shape[0] not in (1, 3)
         if many:
@@ -111,4 +110,8 @@ def from_dataset(
         notes=notes,
         progress=progress,
     )
+    if digest(samples.source.load(0)) != samples.digests[0]:
+        raise SnellenError(
+            f"item 0 of '{type(dataset).__name__}' is different each time it is loaded; leave out random transforms"
+        )
     return replace(samples, show_channels=show_channels)

@@ -43,28 +43,29 @@ class Decoded:
     """(width, height) before any reduction."""
 
 
-def decode(path: str | Path, *, at_least: tuple[int, int] | None = None, reading: Reading = AS_STORED) -> Decoded:
+def decode(
+    path: str | Path,
+    *,
+    content: io.BytesIO | None = None,
+    at_least: tuple[int, int] | None = None,
+    reading: Reading = AS_STORED,
+) -> Decoded:
     """One frame of an image file, turned upright, transparent parts on white, colour profiles ignored.
 
     A JPEG that is much larger than `at_least` (width, height) is reduced while it is read.
+
+    Args:
+        path: of the file; only for messages where there is `content`.
+        content: what the file holds, such as a member of an archive.
+        at_least: how much of a JPEG is needed.
+        reading: range and frame.
     """
     path = Path(path)
     with _sentences(path):
-        if path.stat().st_size == 0 and path.is_file():
+        size = path.stat().st_size if content is None else content.getbuffer().nbytes
+        if size == 0 and (content is not None or path.is_file()):
             raise UnreadablePictureError(f"'{path}' is empty (0 bytes)")
-        with _opened(path) as opened:
-            return _read(opened, path, at_least, reading)
-
-
-def decode_bytes(
-    data: bytes, name: str, *, at_least: tuple[int, int] | None = None, reading: Reading = AS_STORED
-) -> Decoded:
-    """The same for the content of a file, such as a member of an archive; `name` is for messages."""
-    path = Path(name)
-    with _sentences(path):
-        if not data:
-            raise UnreadablePictureError(f"'{path}' is empty (0 bytes)")
-        with _opened(path, io.BytesIO(data)) as opened:
+        with _opened(path, content) as opened:
             return _read(opened, path, at_least, reading)
 
 
@@ -190,6 +191,11 @@ def _choose_frame(opened: Image.Image, path: Path, frame: int) -> None:
     if frame > 1:
         _check_size(opened, path)  # to reach a frame of an animation, those before it are decoded
         opened.seek(frame - 1)
+
+
+def scaled(image: Image.Image, name: str) -> Image.Image:
+    """A decoded image with more than 8 bits per channel as pixels in [0, 1]; another as it is."""
+    return _plain(image, Path(name), AS_STORED) if _has_deep_mode(image) else image
 
 
 def _plain(image: Image.Image, path: Path, reading: Reading) -> Image.Image:

@@ -7,10 +7,11 @@ are silenced while it reads, and texts of its errors, which may quote a header, 
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
 
 SUFFIXES = frozenset({".dcm", ".dicom"})
 
+_PIXELS = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
 _GROUPS = ("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence")
 _TAGS = (
     "SamplesPerPixel", "PhotometricInterpretation", "PlanarConfiguration", "NumberOfFrames", "Rows", "Columns",
-    "BitsAllocated", "BitsStored", "HighBit", "PixelRepresentation", "PixelData", "FloatPixelData", "DoubleFloatPixelData",
+    "BitsAllocated", "BitsStored", "HighBit", "PixelRepresentation", *_PIXELS,
     "RescaleSlope", "RescaleIntercept", "ModalityLUTSequence", "WindowCenter", "WindowWidth", "VOILUTFunction",
     "VOILUTSequence", "ExtendedOffsetTable", "ExtendedOffsetTableLengths",
     "RedPaletteColorLookupTableDescriptor", "GreenPaletteColorLookupTableDescriptor",
@@ -40,7 +42,7 @@ _TAGS = (
     "SegmentedGreenPaletteColorLookupTableData", "SegmentedBluePaletteColorLookupTableData", *_GROUPS,
 )  # fmt: skip
 
-_DEFLATED = "1.2.840.10008.1.2.1.99"
+_UNCOMPRESSED = ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.2")
 _DECODERS = "pylibjpeg[all]"
 """The package that decodes what pydicom and Pillow alone cannot."""
 
@@ -53,8 +55,6 @@ class DecodedDicom:
     """One image in mode "L", "RGB" or "F"; three in mode "F" for colours with more than 8 bits."""
     size: tuple[int, int]
     """(width, height)."""
-    unwindowed: str | None = None
-    """What the range of pixels is where neither the file nor the user states a window, in words."""
 
 
 @dataclass(frozen=True)
@@ -80,71 +80,91 @@ class Window:
         return ((values - centre) / width + 0.5).clip(0.0, 1.0)
 
 
-def decode_dicom(path: Path, reading: Reading) -> DecodedDicom:
-    """One frame of a DICOM file as pixels in [0, 1]: rescaled, windowed, and white for high values."""
+def is_dicom(path: Path) -> bool:
+    """Whether a file is DICOM by its name, or by its first bytes where its name has no ending, or a number as in UIDs."""
+    suffix = path.suffix.lower()
+    if suffix in SUFFIXES:
+        return True
+    if (suffix and not suffix[1:].isdecimal()) or path.name.upper() == "DICOMDIR" or not path.is_file():
+        return False
+    with contextlib.suppress(OSError), path.open("rb") as opened:
+        return opened.read(132)[128:] == b"DICM"
+    return False
+
+
+def decode_dicom(path: Path, reading: Reading, content: io.BytesIO | None = None) -> DecodedDicom:
+    """One frame of a DICOM file, or of its content, as pixels in [0, 1]: rescaled, windowed, and white for high values."""
     name = f"'{path}'"
-    with _silent():
-        header = _header(path, name)
-        frame = _frame(header, reading, name)
-        values = _values(header, frame, name)
-        return _pixels(header, values, frame, reading, name)
+    if content is None and not path.is_file():
+        problem = "is not an ordinary file and cannot be read" if path.exists() else "does not exist"
+        raise UnreadablePictureError(f"{name} {problem}")
+    try:
+        with _silent():
+            header = _header(content or path, name)
+            frame = _frame(header, reading, name)
+            values = _values(header, frame, name)
+            return _pixels(header, values, frame, reading, name)
+    except SnellenError:
+        raise
+    except Exception:  # pydicom raises almost anything on damaged files, with texts that may quote the header
+        raise UnreadablePictureError(f"{name} is damaged and cannot be read as DICOM") from None
 
 
-def unwindowed(path: Path, reading: Reading) -> str | None:
-    """The range that is used where neither the file nor the user states a window, in words; decoded only then."""
+def unwindowed_range(path: Path, reading: Reading) -> tuple[float, float] | None:
+    """The values that become black and white where neither the file nor the user states a window; None otherwise.
+
+    Read from the header of a file that can be decoded.
+    """
     if reading.window is not None:
         return None
-    with _silent(), contextlib.suppress(Exception):
-        import pydicom
+    import pydicom
 
+    with _silent(), contextlib.suppress(Exception):
         header = pydicom.dcmread(path, specific_tags=list(_TAGS), stop_before_pixels=True)
         stated = _with_groups(header, (reading.frame or 1) - 1)
-        if _window(stated) is not None or not str(header.get("PhotometricInterpretation", "")).startswith("MONOCHROME"):
-            return None
-    return decode_dicom(path, reading).unwindowed
+        grey = str(header.PhotometricInterpretation).startswith("MONOCHROME")
+        if grey and _window(stated) is None and not stated.get("VOILUTSequence"):
+            return _full_range(stated)
+    return None
 
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
+    """Drops the warnings of pydicom and what its loggers, such as pydicom.pixels, write."""
     log = logging.getLogger("pydicom")
-    before = log.disabled
-    log.disabled = True
+    before = log.handlers, log.propagate
+    log.handlers, log.propagate = [logging.NullHandler()], False
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        log.disabled = before
+        log.handlers, log.propagate = before
 
 
-def _header(path: Path, name: str) -> Dataset:
+def _header(content: Path | io.BytesIO, name: str) -> Dataset:
+    """The elements that describe pixels, and the pixels as they are stored."""
     try:
         import pydicom
-        from pydicom.filereader import read_file_meta_info
     except ImportError:
         raise SnellenError(f"{name} is a DICOM file, which needs pydicom; install snellen[medical]") from None
-    if not path.is_file():
-        problem = "is not an ordinary file and cannot be read" if path.exists() else "does not exist"
-        raise UnreadablePictureError(f"{name} {problem}")
-    try:
-        syntax = str(read_file_meta_info(path).get("TransferSyntaxUID", ""))
-        if syntax == _DEFLATED:  # it is unpacked as a whole, before anything says how large it is
+    with content.open("rb") if isinstance(content, Path) else contextlib.nullcontext(content) as opened:
+        opened.seek(0)
+        if opened.read(132)[128:] != b"DICM":
+            raise UnreadablePictureError(f"{name} is not a DICOM file, although its name says so")
+        meta = pydicom.filereader.read_dataset(opened, False, True, stop_when=lambda tag, *_: tag.group != 2)
+        if meta.get("TransferSyntaxUID") == pydicom.uid.DeflatedExplicitVRLittleEndian:
+            # It is unpacked as a whole, before anything says how large it is.
             raise UnreadablePictureError(f"{name} is a deflated DICOM file; save it without the deflated transfer syntax")
-        header = pydicom.dcmread(path, specific_tags=list(_TAGS))
-        if not syntax:
-            header.file_meta.TransferSyntaxUID = pydicom.uid.ImplicitVRLittleEndian
-    except UnreadablePictureError:
-        raise
-    except pydicom.errors.InvalidDicomError:
-        raise UnreadablePictureError(f"{name} is not a DICOM file, although its name says so") from None
-    except Exception:
-        raise UnreadablePictureError(f"{name} is damaged and cannot be read as DICOM") from None
-    if not any(tag in header for tag in ("PixelData", "FloatPixelData", "DoubleFloatPixelData")):
+        opened.seek(0)
+        header = pydicom.dcmread(opened, specific_tags=list(_TAGS))
+    if not any(tag in header for tag in _PIXELS):
         raise UnreadablePictureError(f"{name} is a DICOM file without pixels, such as a report; remove it")
-    try:
-        rows, columns = int(header.Rows), int(header.Columns)
-    except Exception:
-        raise UnreadablePictureError(f"{name} is damaged: its header does not state rows and columns") from None
+    if "TransferSyntaxUID" not in header.file_meta:
+        raise UnreadablePictureError(f"{name} is damaged: its header does not state a transfer syntax")
+    rows, columns = header.get("Rows"), header.get("Columns")
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise UnreadablePictureError(f"{name} is damaged: its header does not state rows and columns")
     check_size(columns, rows, name)
     return header
 
@@ -168,26 +188,38 @@ def _values(header: Dataset, frame: int, name: str) -> np.ndarray:
     from pydicom.pixels import get_decoder, pixel_array
 
     syntax = header.file_meta.TransferSyntaxUID
-    if syntax.is_compressed:
+    compressed = syntax not in _UNCOMPRESSED
+    if compressed:
+        kind = syntax.name if syntax.is_transfer_syntax and not syntax.is_private else "an unknown method"
+        remedy = f"install {_DECODERS}, or save it without compression"
         try:
             available = get_decoder(syntax).is_available
-        except Exception:
+        except NotImplementedError:
             available = False
         if not available:
-            raise _undecodable(syntax, name)
+            raise UnreadablePictureError(f"{name} is compressed with {kind}, which cannot be decoded here; {remedy}")
+        _check_compressed_size(header, frame, name)
     try:
         return np.asarray(pixel_array(header, index=frame))
     except Exception:
-        if syntax.is_compressed:
-            raise _undecodable(syntax, name) from None
+        if compressed:
+            problem = f"is compressed with {kind}, and is damaged or of a kind that cannot be decoded here; {remedy}"
+            raise UnreadablePictureError(f"{name} {problem}") from None
         raise UnreadablePictureError(f"{name} is damaged: its pixels do not fit its header") from None
 
 
-def _undecodable(syntax: Any, name: str) -> UnreadablePictureError:
-    kind = syntax.name if not syntax.is_private and syntax.name != syntax else "with an unknown method"
-    return UnreadablePictureError(
-        f"{name} is compressed ({kind}) and cannot be decoded here; install {_DECODERS}, or save it without compression"
-    )
+def _check_compressed_size(header: Dataset, frame: int, name: str) -> None:
+    """Refuses a JPEG inside the file that is larger than the header says: the limits were checked for the header."""
+    from pydicom.encaps import get_frame
+
+    try:
+        data = get_frame(header.PixelData, frame, number_of_frames=int(header.get("NumberOfFrames", None) or 1))
+        with Image.open(io.BytesIO(data), formats=("JPEG", "JPEG2000")) as opened:
+            size = opened.size
+    except Exception:  # another kind of compression, or damaged, which its decoder reports
+        return
+    if size != (header.Columns, header.Rows):
+        raise UnreadablePictureError(f"{name} is damaged: its pixels do not fit its header")
 
 
 def _pixels(header: Dataset, values: np.ndarray, frame: int, reading: Reading, name: str) -> DecodedDicom:
@@ -208,16 +240,20 @@ def _pixels(header: Dataset, values: np.ndarray, frame: int, reading: Reading, n
         shown = kind if kind in ("ARGB", "CMYK", "HSV") else "of another kind"
         raise UnreadablePictureError(f"{name} holds pixels that cannot be shown ({shown}); they must be {known}")
     try:
-        pixels, unwindowed = _grey(header, values, frame, reading)
+        pixels = _grey(header, values, frame, reading)
     except Exception:
         raise UnreadablePictureError(
             f"{name} states a rescaling or window that cannot be used; state one with --window centre,width"
         ) from None
+    if pixels is None:
+        raise UnreadablePictureError(
+            f"{name} holds floating-point values and no window; state one with --window centre,width"
+        )
     if not np.isfinite(pixels).all():
         raise UnreadablePictureError(f"{name} holds pixels that are not numbers")
     if kind == "MONOCHROME1":
         pixels = 1 - pixels
-    return DecodedDicom((Image.fromarray(pixels.astype(np.float32)),), size, unwindowed)
+    return DecodedDicom((Image.fromarray(pixels.astype(np.float32)),), size)
 
 
 def _colours(values: np.ndarray, bits: int, size: tuple[int, int], reading: Reading, name: str) -> DecodedDicom:
@@ -232,31 +268,35 @@ def _colours(values: np.ndarray, bits: int, size: tuple[int, int], reading: Read
     return DecodedDicom(tuple(Image.fromarray(np.ascontiguousarray(scaled[..., plane])) for plane in range(3)), size)
 
 
-def _grey(header: Dataset, values: np.ndarray, frame: int, reading: Reading) -> tuple[np.ndarray, str | None]:
-    """Pixels in [0, 1], and in words the range that was used where there is no window."""
+def _grey(header: Dataset, values: np.ndarray, frame: int, reading: Reading) -> np.ndarray | None:
+    """Pixels in [0, 1]; None for floating-point values without a window, whose range is unknown."""
     from pydicom.pixels import apply_modality_lut, apply_voi
 
     stated = _with_groups(header, frame)
-    low, high, words = _stored_range(stated, values)
-    rescaled = np.asarray(apply_modality_lut(values, stated), dtype=np.float64)
+    rescaled = np.asarray(apply_modality_lut(values, stated))
     window = Window(*reading.window) if reading.window is not None else _window(stated)
     if window is not None:
-        return window(rescaled), None
+        return window(rescaled.astype(np.float64))
     if stated.get("VOILUTSequence"):
-        table = np.asarray(apply_voi(apply_modality_lut(values, stated), stated), dtype=np.float64)
         bits = int(stated.VOILUTSequence[0].LUTDescriptor[2])
-        return (table / (2**bits - 1)).clip(0.0, 1.0), None
+        return (apply_voi(rescaled, stated).astype(np.float64) / (2**bits - 1)).clip(0.0, 1.0)
+    if values.dtype.kind == "f":
+        return None
+    low, high = _full_range(stated)
+    return ((rescaled - low) / (high - low)).clip(0.0, 1.0)
+
+
+def _full_range(stated: Dataset) -> tuple[float, float]:
+    """The lowest and highest value that the stored bits, or the lookup table of the file, can hold."""
     if stated.get("ModalityLUTSequence"):
-        low, high = 0.0, 2.0 ** int(stated.ModalityLUTSequence[0].LUTDescriptor[2]) - 1
-        words = "the range of its lookup table"
-    else:
-        slope, intercept = (
-            float(stated.get(tag, default)) for tag, default in (("RescaleSlope", 1), ("RescaleIntercept", 0))
-        )
-        low, high = sorted((low * slope + intercept, high * slope + intercept))
-    width = high - low
-    scaled = (rescaled - low) / width if width else np.zeros_like(rescaled)
-    return scaled.clip(0.0, 1.0), f"{words}, {low:g} to {high:g}"
+        return 0.0, 2.0 ** int(stated.ModalityLUTSequence[0].LUTDescriptor[2]) - 1
+    bits = int(stated.BitsStored)
+    low, high = (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1) if stated.PixelRepresentation == 1 else (0.0, 2.0**bits - 1)
+    slope, intercept = (float(stated.get(tag, default)) for tag, default in (("RescaleSlope", 1), ("RescaleIntercept", 0)))
+    if not slope or not math.isfinite(slope * high + intercept):
+        raise ValueError("impossible rescaling")
+    low, high = sorted((low * slope + intercept, high * slope + intercept))
+    return low, high
 
 
 def _with_groups(header: Dataset, frame: int) -> Dataset:
@@ -265,7 +305,7 @@ def _with_groups(header: Dataset, frame: int) -> Dataset:
 
     stated = Elements()
     for element in header:
-        if element.keyword not in ("PixelData", "FloatPixelData", "DoubleFloatPixelData", *_GROUPS):
+        if element.keyword not in (*_PIXELS, *_GROUPS):
             stated.add(element)
     for sequence, place in zip(_GROUPS, (0, frame), strict=True):
         groups = header.get(sequence) or []
@@ -291,18 +331,6 @@ def _window(stated: Dataset) -> Window | None:
 
 
 def _first(values: Any) -> float | None:
-    if values is None or values == "":
-        return None
-    if isinstance(values, list | tuple) or (hasattr(values, "__getitem__") and not isinstance(values, str | float)):
+    if isinstance(values, Sequence):  # the text of an empty element, too
         values = values[0] if len(values) else None
     return None if values is None else float(values)
-
-
-def _stored_range(stated: Dataset, values: np.ndarray) -> tuple[float, float, str]:
-    """The lowest and highest value that the stored bits can hold; those of the data for floating-point pixels."""
-    if values.dtype.kind == "f":
-        return float(values.min()), float(values.max()), "the range of each picture's own values"
-    bits = int(stated.get("BitsStored", 8 * values.dtype.itemsize))
-    if values.dtype.kind == "i":
-        return -(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1, f"the range of {bits} stored bits"
-    return 0.0, 2.0**bits - 1, f"the range of {bits} stored bits"

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from PIL import Image
-
 from snellen.errors import SnellenError
 from snellen.images import dicom, planes
-from snellen.images.decoding import brightest_of_16_bits, decode, decode_mask, frames, is_deep
+from snellen.images.decoding import brightest_of_16_bits, decode_mask, frames, is_deep
 from snellen.images.geometry import Box, Geometry
+from snellen.images.picture_file import read_picture
 from snellen.images.reading import AS_STORED, Reading, check_shown
-from snellen.images.samples import Progress, Samples, UnreadablePictureError, check_samples
+from snellen.images.samples import Progress, Samples, check_samples
 from snellen.types import Findings, Sample
 
 DARK = 0.25
@@ -52,8 +51,9 @@ class Files:
     def load(self, index: int) -> Sample:
         """The sample at this index; image and truth are cropped and resized in the same way."""
         entry = self.entries[index]
-        decoded, (width, height) = self._decoded(Path(entry.path))
-        image = self.geometry.pictures(decoded, self.channels)
+        image, (width, height) = read_picture(
+            Path(entry.path), geometry=self.geometry, channels=self.channels, reading=self.reading
+        )
         truth = None
         if entry.mask is not None:
             marked = decode_mask(entry.mask)
@@ -76,25 +76,6 @@ class Files:
     def take(self, indices: Sequence[int]) -> Files:
         """A source of these samples."""
         return replace(self, entries=tuple(self.entries[index] for index in indices))
-
-    def _decoded(self, path: Path) -> tuple[tuple[Image.Image, ...], tuple[int, int]]:
-        """An image for all channels, or one for each; and the width and height of the original."""
-        suffix = path.suffix.lower()
-        if suffix in planes.ARRAYS:
-            channels = planes.decode_array(path, self.channels, self.reading)
-            return channels, channels[0].size
-        if suffix in planes.TIFFS and self.channels not in (1, 3):
-            channels = planes.decode_tiff(path, self.channels, self.reading)
-            return channels, channels[0].size
-        if self.channels not in (1, 3):
-            raise UnreadablePictureError(
-                f"'{path}' cannot hold {self.channels} channels, which the classifier takes; give TIFF or .npy files"
-            )
-        if suffix in dicom.SUFFIXES:
-            image = dicom.decode_dicom(path, self.reading)
-            return image.planes, image.size
-        decoded = decode(path, at_least=_at_least(self.geometry), reading=self.reading)
-        return (decoded.image,), decoded.size
 
 
 def from_entries(
@@ -137,16 +118,16 @@ def from_entries(
 
 def _check_reading(entries: Sequence[Entry], reading: Reading) -> None:
     """Refuses a window or range that none of the files would use."""
-    suffixes = {Path(entry.path).suffix.lower() for entry in entries}
-    if reading.window is not None and not suffixes & dicom.SUFFIXES:
+    if reading.window is not None and not any(dicom.is_dicom(Path(entry.path)) for entry in entries):
         raise SnellenError(f"--window is for DICOM files, but there are none, such as '{entries[0].id}'; leave it out")
     if reading.range is None:
         return
-    if suffixes <= dicom.SUFFIXES:
+    others = [entry for entry in entries if not dicom.is_dicom(Path(entry.path))]
+    if not others:
         raise SnellenError(f"--range is for PNG, TIFF and .npy files, but '{entries[0].id}' is DICOM; give --window")
-    if not any(Path(entry.path).suffix.lower() in planes.ARRAYS or _is_deep(entry.path) for entry in entries):
+    if not any(Path(entry.path).suffix.lower() in planes.ARRAYS or _is_deep(entry.path) for entry in others):
         raise SnellenError(
-            f"--range is for pictures with more than 8 bits per channel, but '{entries[0].id}' has 8; leave it out"
+            f"--range is for pictures with more than 8 bits per channel, but '{others[0].id}' has 8; leave it out"
         )
 
 
@@ -169,13 +150,15 @@ def _first_frames(entries: Sequence[Entry]) -> str | None:
 
 def _unwindowed(entries: Sequence[Entry], reading: Reading) -> str | None:
     """A note if DICOM files state no window."""
-    medical = (entry for entry in entries if Path(entry.path).suffix.lower() in dicom.SUFFIXES)
-    missing = [(entry.id, words) for entry in medical if (words := dicom.unwindowed(Path(entry.path), reading))]
+    medical = (entry for entry in entries if dicom.is_dicom(Path(entry.path)))
+    missing = [(entry.id, ends) for entry in medical if (ends := dicom.unwindowed_range(Path(entry.path), reading))]
     if not missing:
         return None
-    which = f"'{missing[0][0]}' has" if len(missing) == 1 else f"'{missing[0][0]}' and {len(missing) - 1} more have"
+    first, (low, high) = missing[0]
+    which = f"'{first}' has" if len(missing) == 1 else f"'{first}' and {len(missing) - 1} more have"
     return (
-        f"{which} no window, so {missing[0][1]}, is shown from black to white; state --window centre,width if it is another"
+        f"{which} no window, so black to white are all values that the file can hold, {low:g} to {high:g} in '{first}'; "
+        "state --window centre,width if they use fewer"
     )
 
 
@@ -191,7 +174,8 @@ def _dark(entries: Sequence[Entry]) -> str | None:
     which = f"'{first}' uses" if len(measured) == 1 else f"'{first}' and {len(measured) - 1} more use"
     return (
         f"{which} only the darkest 1/{2**unused} of the 16-bit range, like {16 - unused}-bit data that was saved without "
-        f"scaling; multiply their values by {2**unused}, or state --range 0,{2 ** (16 - unused) - 1}, unless the classifier was trained on such dark pictures"
+        f"scaling; multiply their values by {2**unused}, or state --range 0,{2 ** (16 - unused) - 1}, unless the classifier "
+        "was trained on such dark pictures"
     )
 
 
@@ -217,11 +201,3 @@ def from_files(
         unreadable=unreadable,
         progress=progress,
     )
-
-
-def _at_least(geometry: Geometry) -> tuple[int, int] | None:
-    """The size to which a JPEG may be reduced: two pixels for each pixel of the classifier's input."""
-    if geometry.size is None:
-        return None
-    side = round(2 * max(geometry.size) / geometry.crop)
-    return (side, side)

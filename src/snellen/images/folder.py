@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from snellen.errors import SnellenError, nearest, short_repr
 from snellen.files.documents import is_unicode
-from snellen.images import dicom, planes
-from snellen.images.decoding import SUFFIXES
+from snellen.images import decoding, planes
 from snellen.images.files import Entry, from_entries
 from snellen.images.geometry import Geometry
+from snellen.images.picture_file import is_picture
 from snellen.images.reading import AS_STORED, Reading
 from snellen.images.samples import Progress, Samples
 from snellen.images.tables import indices, plain, read_boxes, read_labels
@@ -54,7 +54,7 @@ def from_folder(
         raise SnellenError(f"'{folder}' {what}; give a folder of pictures")
     if masks is not None and boxes is not None:
         raise SnellenError("give masks or boxes as truth, not both")
-    ids, ignored = _pictures(folder, SUFFIXES | dicom.SUFFIXES, planes.ARRAYS)
+    ids, ignored = _pictures(folder)
     notes = [f"{ignored} file{'' if ignored == 1 else 's'} in '{folder}' ignored: not pictures by name"] if ignored else []
     if not ids:
         others = f" ({ignored} other files are there)" if ignored else ""
@@ -90,11 +90,16 @@ def from_folder(
     )
 
 
-def _pictures(folder: Path, suffixes: Collection[str] = SUFFIXES, otherwise: Collection[str] = ()) -> tuple[list[str], int]:
+def holds_pictures(folder: Path) -> bool:
+    """Whether there are images in a folder or its sub-folders."""
+    return bool(_pictures(folder)[0])
+
+
+def _pictures(folder: Path, *, masks: bool = False) -> tuple[list[str], int]:
     """Sorted paths of images below the folder, and the number of other files there; hidden files are ignored.
 
-    Files that end in `otherwise` are images only where there are no others: an .npy file beside photographs is something
-    else, such as a map.
+    Arrays are images only where there are no others: an .npy file beside photographs is something else, such as a map.
+    Masks are never arrays or DICOM.
     """
     images: list[str] = []
     arrays: list[str] = []
@@ -110,9 +115,12 @@ def _pictures(folder: Path, suffixes: Collection[str] = SUFFIXES, otherwise: Col
         for name in files:
             if _hidden(name):
                 continue
-            suffix = os.path.splitext(name)[1].lower()
-            if suffix in suffixes or suffix in otherwise:
-                (images if suffix in suffixes else arrays).append((Path(here) / name).relative_to(folder).as_posix())
+            path = Path(here) / name
+            suffix = path.suffix.lower()
+            if suffix in decoding.SUFFIXES or (not masks and is_picture(path)):
+                images.append(path.relative_to(folder).as_posix())
+            elif suffix in planes.ARRAYS and not masks:
+                arrays.append(path.relative_to(folder).as_posix())
             else:
                 ignored += 1
     images, ignored = (images, ignored + len(arrays)) if images else (arrays, ignored)
@@ -172,7 +180,7 @@ def _masks(folder: Path, ids: Sequence[str], notes: list[str]) -> dict[str, str]
     if not folder.is_dir():
         raise SnellenError(f"'{folder}' is not a folder of masks")
     by_stem: dict[str, str] = {}
-    for picture in _pictures(folder)[0]:
+    for picture in _pictures(folder, masks=True)[0]:
         stem = os.path.splitext(picture)[0]
         if stem in by_stem:
             raise SnellenError(f"'{by_stem[stem]}' and '{picture}' in '{folder}' are masks of the same picture; keep one")

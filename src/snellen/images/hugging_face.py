@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from snellen.errors import SnellenError, first_line
 from snellen.images.dataset import from_dataset
-from snellen.images.decoding import Decoded, decode, decode_bytes
+from snellen.images.decoding import decode
 from snellen.images.geometry import AS_IS, Geometry
 from snellen.images.reading import AS_STORED, Reading
 from snellen.images.samples import Progress, Samples
@@ -43,17 +46,17 @@ class HuggingFaceItems:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, index: int) -> tuple[Decoded, Any]:
+    def __getitem__(self, index: int) -> tuple[Image.Image, Any]:
         row = self.rows[index]
         return self._decoded(row[self.image], index), None if self.label is None else self._label(row[self.label])
 
-    def _decoded(self, stored: Any, index: int) -> Decoded:
+    def _decoded(self, stored: Any, index: int) -> Image.Image:
         name = f"item {index}"
         if stored is None:
             raise SnellenError(f"{name} of the dataset has no image; filter it out")
         if stored.get("bytes") is not None:
-            return decode_bytes(stored["bytes"], name, reading=self.reading)
-        return decode(stored["path"], reading=self.reading)
+            return decode(name, content=io.BytesIO(stored["bytes"]), reading=self.reading).image
+        return decode(stored["path"], reading=self.reading).image
 
     def _label(self, value: Any) -> Any:
         if isinstance(value, list):

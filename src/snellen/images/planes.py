@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,12 +26,12 @@ Planes = tuple[Image.Image, ...]
 """One image in mode "F", in [0, 1], per channel."""
 
 
-def decode_array(path: Path, channels: int, reading: Reading) -> Planes:
+def decode_array(path: Path, channels: int, reading: Reading, content: io.BytesIO | None = None) -> Planes:
     """The channels of an array in a .npy file: height×width, channels×height×width or height×width×channels."""
     name = f"'{path}'"
     try:
         # Mapped, because the header says how large the array is before it is read; pickled objects are refused.
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
+        values = np.load(content or path, mmap_mode=None if content else "r", allow_pickle=False)
     except FileNotFoundError:
         raise UnreadablePictureError(f"there is no file {name}") from None
     except Exception:
@@ -38,7 +39,7 @@ def decode_array(path: Path, channels: int, reading: Reading) -> Planes:
     return _planes(values, channels, reading, name)
 
 
-def decode_tiff(path: Path, channels: int, reading: Reading) -> Planes:
+def decode_tiff(path: Path, channels: int, reading: Reading, content: io.BytesIO | None = None) -> Planes:
     """The channels of a TIFF file: its pages, its planes, or the samples of its pixels."""
     name = f"'{path}'"
     try:
@@ -46,7 +47,7 @@ def decode_tiff(path: Path, channels: int, reading: Reading) -> Planes:
     except ImportError:
         raise SnellenError(f"{name} is read as {channels} channels, which needs tifffile; install snellen[tiff]") from None
     try:
-        with tifffile.TiffFile(path) as opened:
+        with tifffile.TiffFile(content or path) as opened:
             series = opened.series[0]
             shape = tuple(size for size in series.shape if size > 1)
             _check_shape(shape, channels, name)

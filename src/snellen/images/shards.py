@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import tarfile
@@ -12,8 +13,9 @@ from typing import Any
 
 from snellen.errors import SnellenError, nearest, short_repr
 from snellen.files.documents import is_unicode
-from snellen.images.decoding import SUFFIXES, decode_bytes
 from snellen.images.geometry import AS_IS, Geometry
+from snellen.images.picture_file import SUFFIXES, read_picture
+from snellen.images.planes import ARRAYS
 from snellen.images.reading import AS_STORED, Reading, check_shown
 from snellen.images.samples import Progress, Samples, UnreadablePictureError, as_label, check_samples
 from snellen.images.tables import indices, plain
@@ -63,8 +65,13 @@ class ShardItems:
     def load(self, index: int) -> Sample:
         """The sample at this index."""
         member = self.images[index]
-        decoded = decode_bytes(member.read(), f"{member.shard}/{member.name}", reading=self.reading)
-        image = self.geometry.picture(decoded.image, self.channels)
+        image, _ = read_picture(
+            Path(member.shard) / member.name,
+            geometry=self.geometry,
+            channels=self.channels,
+            reading=self.reading,
+            content=io.BytesIO(member.read()),
+        )
         return Sample(id=self.ids[index], image=image, label=self.labels[index])
 
     def take(self, indices: Sequence[int]) -> ShardItems:
@@ -110,22 +117,24 @@ def from_shards(
     Args:
         path: a .tar file, a pattern like train-{0000..0003}.tar, or a folder of .tar files.
         geometry: how images are cropped and resized.
-        channels: 3, or 1 for greyscale.
+        channels: of the classifier.
         classes: names of the classifier's classes, for labels that are names.
         reading: how stored values become pixels.
         unreadable: "refuse" or "skip" pictures that cannot be decoded.
         progress: called with (images checked, images in total).
     """
-    if channels not in (1, 3):
-        raise SnellenError(f"'{path}' holds pictures of 1 or 3 channels, but the classifier takes {channels}; give arrays")
     check_shown(reading.show_channels, channels)
     images: dict[str, Member] = {}
     labels: dict[str, int | Findings | None] = {}
     for shard in shard_paths(path):
         for key, members in _grouped(shard).items():
-            picture = next((member for ending, member in members.items() if f".{ending.lower()}" in SUFFIXES), None)
-            if picture is None:
+            endings = [ending for ending in members if f".{ending.lower()}" in SUFFIXES]
+            endings = endings or [ending for ending in members if f".{ending.lower()}" in ARRAYS]
+            if not endings:
                 continue
+            if len(endings) > 1:
+                raise SnellenError(f"'{key}' in '{shard}' has several pictures ({', '.join(endings)}); keep one")
+            picture = members[endings[0]]
             if key in images:
                 raise SnellenError(f"'{key}' is in '{images[key].shard}' and in '{shard}'; every sample needs its own key")
             images[key] = picture
