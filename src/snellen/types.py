@@ -45,7 +45,7 @@ class Sample:
 
     id: str
     image: Float[Tensor, "channels height width"]
-    """Pixels in [0, 1]; 3 channels, or 1 for a greyscale classifier."""
+    """Pixels in [0, 1]; 3 channels, 1 for a greyscale classifier, or as many as the classifier takes."""
     label: int | Findings | None = None
     """Index of the true class, or which of several labels are right; None if unlabelled."""
     truth: Bool[Tensor, "height width"] | None = None

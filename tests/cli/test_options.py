@@ -8,7 +8,7 @@ import pytest
 from typer.main import get_command
 
 from snellen.cli.main import app
-from snellen.cli.options import EvaluationOptions, MetricOptions, ModelOptions, to_settings
+from snellen.cli.options import EvaluationOptions, MetricOptions, ModelOptions, PictureOptions, to_settings
 from snellen.cli.run import RunOptions
 from snellen.errors import SnellenError
 from snellen.runs.settings import Settings
@@ -17,6 +17,7 @@ SETTINGS = {field.name for field in dataclasses.fields(Settings)}
 GROUPS = {
     ModelOptions: ("run", "suite", "reproduce", "explain"),
     EvaluationOptions: ("run", "suite", "reproduce"),
+    PictureOptions: ("run", "suite", "reproduce", "explain"),
     MetricOptions: ("run", "suite"),
     RunOptions: ("run",),
 }

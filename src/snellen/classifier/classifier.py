@@ -52,7 +52,7 @@ class Classifier:
         heads: what the outputs mean (see `heads`): exclusive-classes, independent-labels, single-logit, number, with
             settings in brackets. If None, exclusive classes are assumed, and outputs that cannot be that are refused.
         geometry: how images are cropped and resized.
-        channels: 3, or 1 for a greyscale model.
+        channels: 3, 1 for a greyscale model, or as many as the model takes.
         device: where the model runs.
         rows: images per pass; found from the memory that a pass takes if None.
         precision: float32, bfloat16 or float16.
@@ -466,7 +466,10 @@ class Classifier:
                 raise
             except Exception as problem:
                 shape = "×".join(map(str, inputs.shape))
-                raise SnellenError(f"'{self.name}' cannot take inputs of shape {shape}: {first_line(problem)}") from problem
+                remedy = "; state how many it takes with --channels" if " channels, but got " in str(problem) else ""
+                raise SnellenError(
+                    f"'{self.name}' cannot take inputs of shape {shape}: {first_line(problem)}{remedy}"
+                ) from problem
         probes.check_outputs(raw, len(inputs), self.name, self.head)
         self.check_output_range(probes.OutputRange.of(raw), inputs)
         self.head.predicted(self.network.as_logits(raw))  # refuses a number of outputs that does not fit the head

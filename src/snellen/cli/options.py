@@ -42,6 +42,9 @@ class ModelOptions:
     )
     std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None
     size: Annotated[int | None, typer.Option(help="side of the square that the model takes")] = None
+    channels: Annotated[int | None, typer.Option(help="channels that the model takes, where these are neither 3 nor 1")] = (
+        None
+    )
     outputs: Annotated[str | None, typer.Option(help="what the model returns: logits or probabilities")] = None
     heads: Annotated[
         str | None,
@@ -53,11 +56,33 @@ class ModelOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PictureOptions:
+    """How picture files become pixels: of all commands with `--images`."""
+
+    window: Annotated[
+        str | None, typer.Option(help="DICOM: centre,width of the values to show; the window of each file otherwise")
+    ] = None
+    range: Annotated[
+        str | None,
+        typer.Option(help="the stored values that become black and white in files with more than 8 bits: 0,4095"),
+    ] = None
+    frame: Annotated[int | None, typer.Option(help="which frame of files with several, counted from 1")] = None
+    show_channels: Annotated[
+        str | None,
+        typer.Option(help="what pages show of pictures with many channels: one, or three as red, green, blue: 4,3,2"),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvaluationOptions:
     """The images, the run folder and the computer: of `run`, `suite` and `reproduce`."""
 
     images: Annotated[
-        str | None, typer.Option(help="a folder of images, zoo:photographs, zoo:digits or zoo:digits-many")
+        str | None,
+        typer.Option(
+            help="a folder of images or of a Hugging Face data set, .tar shards, zoo:photographs, zoo:digits or "
+            "zoo:digits-many"
+        ),
     ] = None
     labels: Annotated[
         str | None, typer.Option(help="CSV with the columns file,label and perhaps group, such as a patient")
@@ -130,9 +155,12 @@ def to_settings(*groups: Any, **options: Any) -> dict[str, Any]:
     values = {name: value for name, value in everything.items() if value is not None}
     for name in {"methods", "metrics"} & values.keys():
         values[name] = split_names(values[name])
-    for name in {"mean", "std"} & values.keys():
+    for name, kind in {"mean": float, "std": float, "window": float, "range": float, "show_channels": int}.items():
+        if name not in values:
+            continue
         try:
-            values[name] = [float(part) for part in values[name].split(",")]
+            values[name] = [kind(part) for part in values[name].split(",")]
         except ValueError:
-            raise SnellenError(f"--{name} must be comma-separated numbers, not '{values[name]}'") from None
+            option, kinds = name.replace("_", "-"), "numbers" if kind is float else "whole numbers"
+            raise SnellenError(f"--{option} must be comma-separated {kinds}, not '{values[name]}'") from None
     return values

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from snellen.cli import options
-from snellen.cli.options import EvaluationOptions, ModelOptions
+from snellen.cli.options import EvaluationOptions, ModelOptions, PictureOptions
 
 app = typer.Typer()
 
@@ -26,13 +26,14 @@ def reproduce_table(
     variations: Annotated[int, typer.Option(help="how many of the paper's variations of each change to run (table 4)")] = 1,
     model: ModelOptions,
     evaluation: EvaluationOptions,
+    picture: PictureOptions,
 ) -> None:
     """Run the protocol of a published table; print published and measured numbers, and whether the paper's findings hold."""
     from snellen.papers import reproduce
     from snellen.papers.comparison_table import ComparisonTable
     from snellen.runs.progress import Live
 
-    values = options.to_settings(model, evaluation)
+    values = options.to_settings(model, evaluation, picture)
     names = methods.split(",") if methods else None
     comparison = reproduce(table, values, methods=names, variations=variations, observer=Live())
     Console().print(ComparisonTable(comparison))

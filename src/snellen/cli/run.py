@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from snellen.cli import options
-from snellen.cli.options import EvaluationOptions, MetricOptions, ModelOptions
+from snellen.cli.options import EvaluationOptions, MetricOptions, ModelOptions, PictureOptions
 
 if TYPE_CHECKING:
     from snellen.runs.settings import Settings
@@ -43,6 +43,7 @@ def run(
     metrics: Annotated[str | None, typer.Option(help="comma-separated names")] = None,
     model: ModelOptions,
     evaluation: EvaluationOptions,
+    picture: PictureOptions,
     metric: MetricOptions,
     extra: RunOptions,
     trust: options.Trust = False,
@@ -51,7 +52,7 @@ def run(
     from snellen.runs.settings import Settings
 
     values = Settings.read(settings) if settings else {}
-    values |= options.to_settings(model, evaluation, metric, extra, methods=methods, metrics=metrics)
+    values |= options.to_settings(model, evaluation, picture, metric, extra, methods=methods, metrics=metrics)
     _evaluate(Settings.of(values), trust=trust)
 
 
@@ -111,6 +112,7 @@ def explain(
     photo: Annotated[Path, typer.Argument(help="an image file")],
     methods: options.Methods = None,
     model: ModelOptions,
+    picture: PictureOptions,
     target: Annotated[
         list[str] | None,
         typer.Option(help="predicted (if left out), least-likely, a class, contrast(a, b) or down; may be repeated"),
@@ -124,7 +126,7 @@ def explain(
     from snellen.runs.progress import Live
     from snellen.runs.settings import Settings
 
-    settings = Settings.of(options.to_settings(model, methods=methods, images=images))
+    settings = Settings.of(options.to_settings(model, picture, methods=methods, images=images))
     print(explain_photo(photo, settings, targets=target or ["predicted"], out=out, seed=seed, observer=Live()))
 
 

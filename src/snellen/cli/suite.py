@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from snellen.cli import options
-from snellen.cli.options import EvaluationOptions, MetricOptions, ModelOptions
+from snellen.cli.options import EvaluationOptions, MetricOptions, ModelOptions, PictureOptions
 
 app = typer.Typer()
 
@@ -25,6 +25,7 @@ def suite(
     metrics: Annotated[str | None, typer.Option(help="only these metrics, comma-separated names")] = None,
     model: ModelOptions,
     evaluation: EvaluationOptions,
+    picture: PictureOptions,
     metric: MetricOptions,
     trust: options.Trust = False,
 ) -> None:
@@ -35,7 +36,7 @@ def suite(
     from snellen.suite.page import write_suite
     from snellen.suite.printed_grid import PrintedGrid
 
-    values = options.to_settings(model, evaluation, metric, methods=methods, metrics=metrics)
+    values = options.to_settings(model, evaluation, picture, metric, methods=methods, metrics=metrics)
     grid = run_suite(subject(values, full=full), full=full, observer=Live(), trust=trust)
     Console().print(PrintedGrid(grid))
     folder = Path(grid.run.folder)

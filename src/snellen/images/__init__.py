@@ -10,6 +10,7 @@ from snellen.images.files import from_entries as from_entries
 from snellen.images.files import from_files as from_files
 from snellen.images.folder import from_folder as from_folder
 from snellen.images.reading import Reading as Reading
+from snellen.images.reading import colours as colours
 from snellen.images.samples import Samples as Samples
 from snellen.images.samples import digest as digest
 from snellen.images.samples import from_list as from_list

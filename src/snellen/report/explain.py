@@ -12,7 +12,7 @@ from snellen.charts.pictures import contact_sheet
 from snellen.classifier import Classifier
 from snellen.classifier.repeatability import repeatability_warnings
 from snellen.errors import SnellenError
-from snellen.images import Samples, digest, from_files
+from snellen.images import Samples, colours, digest, from_files
 from snellen.plugins.registry import METHODS, label, traits
 from snellen.runs import fitting
 from snellen.runs import plan as planning
@@ -38,7 +38,7 @@ def explain_photo(
         raise SnellenError(f"'{path}' must end in .png")
     settings.note_code(observer)
     classifier = settings.classifier()
-    samples = from_files([photo], geometry=classifier.geometry, channels=classifier.channels)
+    samples = from_files([photo], geometry=classifier.geometry, channels=classifier.channels, reading=settings.reading)
     image = samples[0].image
     inputs = classifier.to_inputs(image[None])
     classes = classifier.check(inputs)
@@ -60,7 +60,7 @@ def explain_photo(
     size = (int(inputs.shape[2]), int(inputs.shape[3]))
     passes = sum((method.passes(size, classifier) for method in methods), Passes()) * len(explained)
     observer.begin("explaining", passes, len(methods) * len(explained))
-    pixels = (image.expand(3, -1, -1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    pixels = (colours(image, samples.show_channels) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
     sheets = []
     try:
         for model, column, name in explained:

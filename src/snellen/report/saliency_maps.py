@@ -13,7 +13,7 @@ from jaxtyping import Float, UInt8
 
 from snellen.charts import numbers, pictures
 from snellen.errors import SnellenError, nearest
-from snellen.images import as_samples
+from snellen.images import as_samples, colours
 from snellen.plugins.registry import METHODS, label
 from snellen.runs import plan as planning
 from snellen.runs.guard import Guard
@@ -173,7 +173,7 @@ def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None
                 maps[label(method)].append(values.detach().cpu())
             values_shown = classifier.output(inputs, aims, "probability" if classifier.head.reads_probability else "logit")
             outputs += values_shown.tolist()
-            shown.append(_bytes(pixels))
+            shown.append(_bytes(torch.stack([colours(image, samples.show_channels) for image in pixels])))
     finally:
         classifier.fitted_state = before
     return SaliencyMaps(
@@ -187,10 +187,9 @@ def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None
     )
 
 
-def _bytes(pixels: Float[torch.Tensor, "batch channels height width"]) -> UInt8[np.ndarray, "batch height width 3"]:
+def _bytes(pixels: Float[torch.Tensor, "batch 3 height width"]) -> UInt8[np.ndarray, "batch height width 3"]:
     """Pixels as bytes in colour."""
-    colour = pixels.expand(-1, 3, -1, -1) if pixels.shape[1] == 1 else pixels[:, :3]
-    return (colour.clamp(0, 1) * 255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
+    return (pixels.clamp(0, 1) * 255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
 
 
 def _picture(picture: UInt8[np.ndarray, "height width 3"], words: str) -> str:

@@ -19,7 +19,7 @@ from snellen.classifier.engines import Precision
 from snellen.errors import SnellenError
 from snellen.files.documents import EXACT, parse_as, parse_toml, parse_yaml, read_text
 from snellen.files.seals import first_time
-from snellen.images import Samples, from_folder
+from snellen.images import Reading, Samples, from_path
 from snellen.methods.controls import CONTROLS
 from snellen.plugins.registry import CONDITIONS, traits
 from snellen.runs.evaluate import Options, Seed, ShardSize, Threads, UnfinishedError, Workers, evaluate
@@ -39,6 +39,8 @@ DIGITS_MANY = "zoo:digits-many"
 
 MOST_SIDE = 8192
 """The largest side of an image in pixels; a batch of larger images fits into no memory."""
+MOST_CHANNELS = 4096
+"""The most channels of an image."""
 MOST_ROWS = 65_536
 """The most images per pass."""
 
@@ -66,7 +68,7 @@ class Settings:
     model: str = EMBEDDED
     """A name of the zoo, timm:NAME, torchvision:NAME, package.module:function, or a .pt or .pt2 file."""
     images: str = PHOTOGRAPHS
-    """A folder of images, zoo:photographs, zoo:digits or zoo:digits-many."""
+    """A folder of images or of a Hugging Face data set, .tar shards, zoo:photographs, zoo:digits or zoo:digits-many."""
     methods: tuple[PluginName, ...] = ()
     """Methods by name, with settings in brackets, such as rise(masks=500)."""
     metrics: tuple[PluginName, ...] = ()
@@ -85,6 +87,14 @@ class Settings:
     """A folder with a mask per image, for metrics that need to know where the evidence is."""
     boxes: str | None = None
     """A CSV file with the columns file, x0, y0, x1, y1, instead of masks."""
+    window: tuple[float, float] | None = None
+    """DICOM: centre and width of the values to show; the window of each file otherwise."""
+    range: tuple[float, float] | None = None
+    """The stored values that become black and white in files with more than 8 bits per channel, such as [0, 4095]."""
+    frame: Annotated[int, Field(ge=1)] | None = None
+    """Which frame of files with several, counted from 1."""
+    show_channels: tuple[int, ...] | None = None
+    """What pages show of images with many channels: one, or three as red, green and blue, counted from 1."""
     unreadable: Literal["refuse", "skip"] = "refuse"
     """What to do with images that cannot be read."""
     recipe: str | None = None
@@ -105,6 +115,8 @@ class Settings:
     """The side of the square that the model takes, in pixels."""
     crop: Annotated[float, Field(gt=0, le=1)] | None = None
     """Centre crop before resizing, as a share of the short side."""
+    channels: Annotated[int, Field(ge=1, le=MOST_CHANNELS)] | None = None
+    """Channels of the images that the model takes, where these are neither 3 nor 1."""
     classes: str | None = None
     """A text file with one class name per line."""
     outputs: Literal["logits", "probabilities"] | None = None
@@ -154,6 +166,11 @@ class Settings:
         }
         return dict(json.loads(json.dumps(changed)))
 
+    @property
+    def reading(self) -> Reading:
+        """How picture files become pixels."""
+        return Reading(window=self.window, range=self.range, frame=self.frame, show_channels=self.show_channels)
+
     def classifier(self) -> Classifier:
         """The model that these settings name."""
         return load_classifier(
@@ -163,6 +180,7 @@ class Settings:
             std=self.std,
             size=self.size,
             crop=self.crop,
+            channels=self.channels,
             classes=self.classes,
             outputs=self.outputs,
             heads=self.heads,
@@ -184,6 +202,12 @@ class Settings:
         if self.images in (PHOTOGRAPHS, DIGITS, DIGITS_MANY):
             own = {"labels": self.labels, "masks": self.masks, "boxes": self.boxes}
             _refuse_beside(self.images, own, "labels and truth")
+            for option in ("window", "range", "frame", "show_channels"):
+                if getattr(self, option) is not None:
+                    raise SnellenError(
+                        f"--{option.replace('_', '-')} is for your own picture files, but --images is {self.images}; "
+                        "leave it out"
+                    )
         if self.images == PHOTOGRAPHS:
             return photographs(classifier.geometry, classifier.channels)
         if self.images == DIGITS:
@@ -217,7 +241,7 @@ class Settings:
         masks: str | None = None,
         boxes: str | None = None,
     ) -> Samples:
-        return from_folder(
+        return from_path(
             path,
             geometry=classifier.geometry,
             channels=classifier.channels,
@@ -225,6 +249,7 @@ class Settings:
             masks=masks,
             boxes=boxes,
             classes=classifier.classes,
+            reading=self.reading,
             unreadable=self.unreadable,
             progress=lambda done, total: observer.running(f"checking {what} {done} of {total}"),
         )

@@ -20,7 +20,7 @@ from snellen.classifier.heads import ExclusiveClasses
 from snellen.classifier.ledger import Ledger
 from snellen.classifier.probes import OutputRange
 from snellen.errors import SnellenError, no_exit
-from snellen.images import Samples
+from snellen.images import Samples, colours
 from snellen.maps.explainer import case_of
 from snellen.maps.fitted_state import digest
 from snellen.plugins.registry import label
@@ -145,7 +145,7 @@ class InspectShard:
                 "none" if sample.truth is None else "some" if sample.truth.any() else "empty" for sample in samples
             ),
             size=(int(shard.inputs.shape[2]), int(shard.inputs.shape[3])),
-            pictures=tuple(_png(sample.image) for sample in samples[: self.pictures]),
+            pictures=tuple(_png(colours(sample.image, self.samples.show_channels)) for sample in samples[: self.pictures]),
             outputs=OutputRange.of(head.raw(logits)),
             groups=tuple(sample.group for sample in samples),
         )
@@ -306,9 +306,8 @@ def _set_up_process(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
-def _png(image: Float[Tensor, "channels height width"]) -> bytes:
+def _png(image: Float[Tensor, "3 height width"]) -> bytes:
     pixels = (image.clamp(0, 1) * 255).round().to(torch.uint8)
-    colour = pixels.expand(3, -1, -1) if pixels.shape[0] == 1 else pixels[:3]
     buffer = io.BytesIO()
-    Image.fromarray(colour.permute(1, 2, 0).numpy()).save(buffer, format="PNG", optimize=True)
+    Image.fromarray(pixels.permute(1, 2, 0).numpy()).save(buffer, format="PNG", optimize=True)
     return buffer.getvalue()

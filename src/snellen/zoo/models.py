@@ -47,6 +47,7 @@ def load_classifier(
     std: float | Sequence[float] | None = None,
     size: int | tuple[int, int] | None = None,
     crop: float | None = None,
+    channels: int | None = None,
     classes: str | Path | Sequence[str] | None = None,
     outputs: str | None = None,
     heads: str | None = None,
@@ -66,6 +67,7 @@ def load_classifier(
         std: standard deviation of the normalisation.
         size: side, or (height, width), to which images are resized.
         crop: share of the short side that remains before resizing.
+        channels: that the model takes, where these are neither 3 nor, by its first convolution, 1.
         classes: class names, or a text file with one name per line.
         outputs: "logits" or "probabilities".
         heads: what the outputs mean, such as "independent-labels".
@@ -82,6 +84,7 @@ def load_classifier(
             "std": std,
             "size": size,
             "crop": crop,
+            "channels": channels,
             "classes": classes,
             "weights": weights,
             "rows": rows,
@@ -103,7 +106,9 @@ def load_classifier(
         torch.zeros(1, device=device).item()  # a device that computes nothing, such as meta, has no value to give
     except Exception as problem:
         raise SnellenError(f"the device '{device}' cannot be used here ({reason(problem)})") from None
-    channels = loaded.channels or _channels(loaded.model)
+    if channels is not None and loaded.channels not in (None, channels):
+        raise SnellenError(f"'{spec}' takes {loaded.channels} channels; leave out channels={channels}")
+    channels = channels or loaded.channels or _channels(loaded.model)
     for option, numbers in (("mean", mean), ("std", std)):
         if isinstance(numbers, Sequence) and len(numbers) not in (1, channels):
             raise SnellenError(f"{option} has {len(numbers)} values, but '{spec}' takes {channels} channels")

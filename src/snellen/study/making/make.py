@@ -18,7 +18,7 @@ from jaxtyping import Float
 from snellen.charts.numbers import count
 from snellen.errors import SnellenError, nearest
 from snellen.files.atomic import PREFIX
-from snellen.images import Samples
+from snellen.images import Samples, colours
 from snellen.runs import Run
 from snellen.runs.method_labels import find_label
 from snellen.runs.progress import Observer, default_observer
@@ -247,7 +247,11 @@ class _Renderer:
     def _photographs(self) -> dict[str, rendering.Rgb]:
         names = {image.sample for item in self.choice.items for image in (*item.images, *item.further)}
         ids = enumerate(self.samples.ids)
-        return {name: rendering.photograph(self.samples[place].image) for place, name in ids if name in names}
+        return {
+            name: rendering.photograph(colours(self.samples[place].image, self.samples.show_channels))
+            for place, name in ids
+            if name in names
+        }
 
     @cached_property
     def _maps(self) -> dict[str, dict[str, Float[np.ndarray, "height width"]]]:
