@@ -20,6 +20,7 @@ import numpy as np
 from PIL import Image
 
 from snellen.errors import SnellenError
+from snellen.images.geometry import Number
 from snellen.images.limits import check_size
 from snellen.images.reading import Reading
 from snellen.images.samples import UnreadablePictureError
@@ -42,6 +43,7 @@ _TAGS = (
     "SegmentedGreenPaletteColorLookupTableData", "SegmentedBluePaletteColorLookupTableData", *_GROUPS,
 )  # fmt: skip
 
+_KINDS = ("MONOCHROME1", "MONOCHROME2", "RGB", "YBR_", "PALETTE COLOR")
 _UNCOMPRESSED = ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.2")
 _DECODERS = "pylibjpeg[all]"
 """The package that decodes what pydicom and Pillow alone cannot."""
@@ -65,8 +67,8 @@ class Window:
     [0.0, 0.0, 0.5, 1.0]
     """
 
-    centre: float
-    width: float
+    centre: Number
+    width: Number
     function: str = "LINEAR"
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
@@ -166,6 +168,10 @@ def _header(content: Path | io.BytesIO, name: str) -> Dataset:
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise UnreadablePictureError(f"{name} is damaged: its header does not state rows and columns")
     check_size(columns, rows, name)
+    if not _kind(header).startswith(_KINDS):
+        raise UnreadablePictureError(
+            f"{name} holds pixels of another kind than {', '.join(_KINDS)}; convert it to one of them"
+        )
     return header
 
 
@@ -222,8 +228,12 @@ def _check_compressed_size(header: Dataset, frame: int, name: str) -> None:
         raise UnreadablePictureError(f"{name} is damaged: its pixels do not fit its header")
 
 
+def _kind(header: Dataset) -> str:
+    return str(header.get("PhotometricInterpretation", "")).strip()
+
+
 def _pixels(header: Dataset, values: np.ndarray, frame: int, reading: Reading, name: str) -> DecodedDicom:
-    kind = str(header.get("PhotometricInterpretation", "")).strip()
+    kind = _kind(header)
     size = (int(header.Columns), int(header.Rows))
     if kind == "PALETTE COLOR":
         from pydicom.pixels import apply_color_lut
@@ -233,12 +243,8 @@ def _pixels(header: Dataset, values: np.ndarray, frame: int, reading: Reading, n
         except Exception:
             raise UnreadablePictureError(f"{name} has palette colours, but its palette cannot be read") from None
         return _colours(values, 8 * values.dtype.itemsize, size, reading, name)
-    if kind == "RGB" or kind.startswith("YBR_"):  # pydicom converts the latter
+    if kind.startswith(("RGB", "YBR_")):  # pydicom converts the latter
         return _colours(values, int(header.get("BitsStored", 8)), size, reading, name)
-    if kind not in ("MONOCHROME1", "MONOCHROME2") or values.ndim != 2:
-        known = "MONOCHROME1, MONOCHROME2, RGB, YBR or PALETTE COLOR"
-        shown = kind if kind in ("ARGB", "CMYK", "HSV") else "of another kind"
-        raise UnreadablePictureError(f"{name} holds pixels that cannot be shown ({shown}); they must be {known}")
     try:
         pixels = _grey(header, values, frame, reading)
     except Exception:
@@ -304,6 +310,7 @@ def _with_groups(header: Dataset, frame: int) -> Dataset:
     from pydicom import Dataset as Elements
 
     stated = Elements()
+    stated.file_meta = header.file_meta  # which says in which order lookup tables have their bytes
     for element in header:
         if element.keyword not in (*_PIXELS, *_GROUPS):
             stated.add(element)

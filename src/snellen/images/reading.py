@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.errors import SnellenError
+from snellen.images.geometry import Number
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,9 @@ class Reading:
     [0.0, 1.0, 1.0]
     """
 
-    window: tuple[float, float] | None = None
+    window: tuple[Number, Number] | None = None
     """Centre and width of the values that DICOM pictures show, after rescaling; otherwise the window of each file."""
-    range: tuple[float, float] | None = None
+    range: tuple[Number, Number] | None = None
     """The stored values that become 0 and 1, for PNG, TIFF and .npy files with more than 8 bits per channel."""
     frame: int | None = None
     """Which frame of files with several to use, counted from 1."""
@@ -75,5 +76,5 @@ def check_shown(show_channels: tuple[int, ...] | None, channels: int) -> None:
         )
 
 
-def _listed(values: tuple[float, ...]) -> str:
+def _listed(values: tuple[Number, ...]) -> str:
     return ",".join(f"{value:g}" for value in values)
