@@ -75,7 +75,7 @@ class Window:
         """Pixels in [0, 1]."""
         if self.function == "SIGMOID":
             exponent = (-4 * (values - self.centre) / self.width).clip(-700, 700)
-            return 1 / (1 + np.exp(exponent))
+            return np.asarray(1 / (1 + np.exp(exponent)))
         centre, width = (self.centre - 0.5, self.width - 1) if self.function == "LINEAR" else (self.centre, self.width)
         if width == 0:
             return (values > centre).astype(np.float64)
@@ -191,7 +191,8 @@ def _frame(header: Dataset, reading: Reading, name: str) -> int:
 
 def _values(header: Dataset, frame: int, name: str) -> np.ndarray:
     """The stored values of a frame; colours as RGB."""
-    from pydicom.pixels import get_decoder, pixel_array
+    from pydicom.pixels.decoders.base import get_decoder
+    from pydicom.pixels.utils import pixel_array
 
     syntax = header.file_meta.TransferSyntaxUID
     compressed = syntax not in _UNCOMPRESSED
@@ -236,7 +237,7 @@ def _pixels(header: Dataset, values: np.ndarray, frame: int, reading: Reading, n
     kind = _kind(header)
     size = (int(header.Columns), int(header.Rows))
     if kind == "PALETTE COLOR":
-        from pydicom.pixels import apply_color_lut
+        from pydicom.pixels.processing import apply_color_lut
 
         try:
             values = apply_color_lut(values, header)
@@ -276,7 +277,7 @@ def _colours(values: np.ndarray, bits: int, size: tuple[int, int], reading: Read
 
 def _grey(header: Dataset, values: np.ndarray, frame: int, reading: Reading) -> np.ndarray | None:
     """Pixels in [0, 1]; None for floating-point values without a window, whose range is unknown."""
-    from pydicom.pixels import apply_modality_lut, apply_voi
+    from pydicom.pixels.processing import apply_modality_lut, apply_voi
 
     stated = _with_groups(header, frame)
     rescaled = np.asarray(apply_modality_lut(values, stated))
@@ -285,7 +286,7 @@ def _grey(header: Dataset, values: np.ndarray, frame: int, reading: Reading) -> 
         return window(rescaled.astype(np.float64))
     if stated.get("VOILUTSequence"):
         bits = int(stated.VOILUTSequence[0].LUTDescriptor[2])
-        return (apply_voi(rescaled, stated).astype(np.float64) / (2**bits - 1)).clip(0.0, 1.0)
+        return np.asarray(apply_voi(rescaled, stated) / np.float64(2**bits - 1)).clip(0.0, 1.0)
     if values.dtype.kind == "f":
         return None
     low, high = _full_range(stated)
