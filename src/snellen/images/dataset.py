@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from snellen.errors import SnellenError, first_line
 from snellen.images.arrays import as_pixels
@@ -26,7 +25,7 @@ from snellen.types import Sample
 class DatasetItems:
     """Samples of a Dataset; a part of them is loaded into memory, because a Dataset has no parts."""
 
-    dataset: Dataset[Any]
+    dataset: Any
     geometry: Geometry
     channels: int
     ids: tuple[str, ...]
@@ -67,20 +66,20 @@ class DatasetItems:
             )
         last = image.ndim == 3 and image.shape[0] not in (1, 3)
         if many:
-            found = channels_last(image.shape, self.channels) if image.ndim == 3 else None
-            if found is None:
+            stated = channels_last(image.shape, self.channels) if image.ndim == 3 else None
+            if stated is None:
                 shape = "×".join(map(str, image.shape))
                 raise SnellenError(
                     f"the image of item {name} of the dataset is {shape}, but the classifier takes {self.channels} channels"
                 )
-            last = found
+            last = stated
         pixels = as_pixels(image, last)
         check_pixels(pixels, f"item {name} of the dataset")
         return pixels
 
 
 def from_dataset(
-    dataset: Dataset[Any],
+    dataset: Any,
     *,
     geometry: Geometry = AS_IS,
     channels: int = 3,
@@ -95,7 +94,7 @@ def from_dataset(
     normalisation.
     """
     try:
-        count = len(dataset)  # type: ignore[arg-type]
+        count = len(dataset)
     except TypeError:
         raise SnellenError(f"'{type(dataset).__name__}' has no length; give a map-style Dataset, or arrays") from None
     if not count:

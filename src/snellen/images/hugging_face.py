@@ -104,11 +104,9 @@ def from_hugging_face(
     notes: list[str] = []
     numbers = None if label is None else _numbers(rows.features[label], classes, notes, owner)
     undecoded = rows.with_format(None).cast_column(image, datasets.Image(decode=False))
-    wanted = [image] if label is None else [image, label]
+    columns = [image] if label is None else [image, label]
     return from_dataset(
-        HuggingFaceItems(  # type: ignore[arg-type]
-            rows=undecoded.select_columns(wanted), image=image, label=label, numbers=numbers, reading=reading
-        ),
+        HuggingFaceItems(rows=undecoded.select_columns(columns), image=image, label=label, numbers=numbers, reading=reading),
         geometry=geometry,
         channels=channels,
         show_channels=reading.show_channels,
@@ -128,7 +126,7 @@ def _loaded(datasets: Any, source: Any, owner: str) -> Any:
 
 
 def _image_column(datasets: Any, rows: Any, owner: str) -> str:
-    images = [name for name, feature in rows.features.items() if isinstance(feature, datasets.Image)]
+    images = [str(name) for name, feature in rows.features.items() if isinstance(feature, datasets.Image)]
     if len(images) == 1:
         return images[0]
     if "image" in images:
@@ -140,7 +138,7 @@ def _image_column(datasets: Any, rows: Any, owner: str) -> str:
 
 def _label_column(datasets: Any, rows: Any, owner: str) -> str | None:
     """The column of class labels, or one that is called label or labels and holds whole numbers; None without any."""
-    labels = [name for name, feature in rows.features.items() if isinstance(_inner(feature), datasets.ClassLabel)]
+    labels = [str(name) for name, feature in rows.features.items() if isinstance(_inner(feature), datasets.ClassLabel)]
     named = [name for name in ("label", "labels") if name in rows.features]
     if named and (named[0] in labels or "int" in str(getattr(_inner(rows.features[named[0]]), "dtype", ""))):
         return named[0]
