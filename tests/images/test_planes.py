@@ -173,7 +173,7 @@ def test_arrays_in_memory_and_conditions_know_the_channels_to_show():
     samples = as_samples(np.stack([MANY] * 2), channels=5, reading=Reading(show_channels=(5, 3, 1)))
     assert samples.show_channels == (5, 3, 1)
     assert samples[:1].show_channels == (5, 3, 1)
-    assert apply_condition(samples, Rotation(degrees=45), seed=0).show_channels == (5, 3, 1)
+    assert apply_condition(samples, Rotation(degrees=45.0), seed=0).show_channels == (5, 3, 1)
     last = from_arrays(np.stack([MANY.transpose(1, 2, 0)] * 2), channels=5)
     assert torch.equal(last[0].image, samples[0].image)
     with pytest.raises(SnellenError, match=r"images of shape 2×5×6×7 do not have the 4 channels that the classifier takes"):
