@@ -103,7 +103,7 @@ def from_entries(
     """
     check_shown(reading.show_channels, channels)
     _check_reading(entries, reading)
-    source = Files(tuple(entries), geometry, channels, reading)
+    source = Files(entries=tuple(entries), geometry=geometry, channels=channels, reading=reading)
     ids = [entry.id for entry in entries]
     samples = check_samples(source, ids, description, unreadable=unreadable, notes=notes, progress=progress)
     used = [entries[place] for place in samples.places]

@@ -168,7 +168,7 @@ def _grouped(shard: Path) -> dict[str, dict[str, Member]]:
                 folder, _, last = name.rpartition("/")
                 stem, _, ending = last.partition(".")
                 key = f"{folder}/{stem}" if folder else stem
-                member = Member(str(shard.absolute()), name, info.offset_data, info.size)
+                member = Member(shard=str(shard.absolute()), name=name, offset=info.offset_data, size=info.size)
                 if groups.setdefault(key, {}).setdefault(ending, member) is not member:
                     raise SnellenError(f"'{name}' is twice in '{shard}'; every member needs its own name")
     except FileNotFoundError:
