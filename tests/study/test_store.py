@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import Engine, event, text
 from tests.study import crowds, postgres
 from tests.study.crowds import admit
 from tests.study.planted_study import plant
@@ -195,6 +195,25 @@ def test_arriving_at_several_servers_at_once_leaves_the_groups_balanced(study: S
     store.close()
     assert counts.total() == 200
     assert spread(counts) <= 1
+
+
+def test_two_servers_that_open_a_new_database_at_once_both_succeed(study: Study, url: str) -> None:
+    both = threading.Barrier(2)
+
+    def meet(_connection: Any, _cursor: Any, statement: str, *_others: Any) -> None:
+        if statement.startswith("INSERT INTO study"):
+            with suppress(threading.BrokenBarrierError):
+                both.wait(timeout=0.3)  # for another server that also saw no row; there should be none
+
+    event.listen(Engine, "before_cursor_execute", meet)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            stores = list(pool.map(lambda _: AnswerStore.open(study, url), range(2)))
+    finally:
+        event.remove(Engine, "before_cursor_execute", meet)
+    assert [store.state for store in stores] == ["open", "open"]
+    for store in stores:
+        store.close()
 
 
 def test_answers_survive_the_sudden_death_of_the_server(study: Study, url: str) -> None:

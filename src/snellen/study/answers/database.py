@@ -42,8 +42,8 @@ SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
 """
 """How many of PostgreSQL's transactions may still see rows that were deleted before this one."""
 
-_MIGRATING = 0x736E656C
-"""Number of PostgreSQL's advisory lock under which tables are made."""
+_OPENING = 0x736E656C
+"""Number of PostgreSQL's advisory lock under which tables are made and their first row is written."""
 
 
 @dataclass(eq=False)
@@ -317,9 +317,14 @@ def _durable(connection: Connection) -> None:
                 raise SnellenError(f"the database has {setting} = off and could lose answers in a crash; switch it on")
 
 
-def _migrate(connection: Connection) -> None:
+def lock_opening(connection: Connection) -> None:
+    """Lets no other server prepare the database until this transaction ends; a transaction that writes to SQLite is alone."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATING})
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _OPENING})
+
+
+def _migrate(connection: Connection) -> None:
+    lock_opening(connection)
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection

@@ -22,7 +22,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 from snellen.charts.numbers import count
 from snellen.errors import SnellenError
 from snellen.study.answers.allocation import next_group
-from snellen.study.answers.database import PATIENCE, Database
+from snellen.study.answers.database import PATIENCE, Database, lock_opening
 from snellen.study.answers.tables import EVENTS, LOGOUTS, PARTICIPANTS, STUDY
 from snellen.study.folder import Study
 from snellen.study.participation import Participation, Reply, State
@@ -389,6 +389,7 @@ def _write(connection: Connection, reply: Mapping[str, Any], *, last: bool) -> b
 
 def _claim(connection: Connection, study: Study) -> None:
     """Writes to which study the database belongs, or refuses a database of another study or form of it."""
+    lock_opening(connection)
     identity = study.sign("database")[:32]
     row = connection.execute(select(STUDY)).one_or_none()
     if row is None:
