@@ -37,7 +37,7 @@ def classifier() -> Classifier:
 
 def samples(count: int) -> list[Sample]:
     """A bright square of 3×3 in one colour on a grey wave; the square is the truth."""
-    found = []
+    squares = []
     for at in range(count):
         rows, columns = torch.meshgrid(torch.arange(8.0), torch.arange(8.0), indexing="ij")
         image = (0.4 + 0.2 * torch.sin(rows * (1 + at % 5) + columns * 0.7 + at)).repeat(3, 1, 1)
@@ -45,5 +45,5 @@ def samples(count: int) -> list[Sample]:
         top, left = at % 6, (3 * at) % 6
         truth[top : top + 3, left : left + 3] = True
         image[at % 3][truth] = 0.95
-        found.append(Sample(f"square {at:02d}", image.clamp(0, 1), label=at % 3, truth=truth))
-    return found
+        squares.append(Sample(f"square {at:02d}", image.clamp(0, 1), label=at % 3, truth=truth))
+    return squares

@@ -40,19 +40,19 @@ def store(study: Study) -> Iterator[AnswerStore]:
         yield opened
 
 
-def _compare(found: Any, expected: Any, path: str) -> None:
+def _compare(actual: Any, expected: Any, path: str) -> None:
     if isinstance(expected, dict):
-        assert set(found) == set(expected), path
+        assert set(actual) == set(expected), path
         for name, value in expected.items():
-            _compare(found[name], value, f"{path}.{name}")
+            _compare(actual[name], value, f"{path}.{name}")
     elif isinstance(expected, list):
-        assert len(found) == len(expected), path
+        assert len(actual) == len(expected), path
         for place, value in enumerate(expected):
-            _compare(found[place], value, f"{path}.{place}")
+            _compare(actual[place], value, f"{path}.{place}")
     elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=1e-6, abs=1e-9), path
+        assert actual == pytest.approx(expected, rel=1e-6, abs=1e-9), path
     else:
-        assert found == expected, path
+        assert actual == expected, path
 
 
 def test_answers_are_exported_byte_for_byte(study: Study, store: AnswerStore) -> None:

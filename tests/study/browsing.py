@@ -53,8 +53,8 @@ class MissingError(Exception):
 def program() -> str:
     """Where Chromium is."""
     for name in NAMES:
-        if found := shutil.which(name):
-            return found
+        if path := shutil.which(name):
+            return path
     raise MissingError(f"these tests need one of {', '.join(NAMES)} on the PATH")
 
 
@@ -193,7 +193,7 @@ class Visitor:
     server: Server
     context: BrowserContext
     page: Page
-    asked: list[str] = field(default_factory=list)
+    requested_urls: list[str] = field(default_factory=list)
     """The addresses that were fetched."""
     complaints: list[str] = field(default_factory=list)
     """What the console complained of."""
@@ -202,11 +202,11 @@ class Visitor:
     def of(server: Server, context: BrowserContext) -> Visitor:
         """A person with this browser."""
         context.set_default_timeout(PATIENCE)
-        found = Visitor(server, context, context.pages[0] if context.pages else context.new_page())
-        context.on("request", lambda request: found.asked.append(request.url))
-        context.on("console", lambda message: found._heard(message.type, message.text))
-        context.on("weberror", lambda problem: found.complaints.append(str(problem.error)))
-        return found
+        visitor = Visitor(server, context, context.pages[0] if context.pages else context.new_page())
+        context.on("request", lambda request: visitor.requested_urls.append(request.url))
+        context.on("console", lambda message: visitor._heard(message.type, message.text))
+        context.on("weberror", lambda problem: visitor.complaints.append(str(problem.error)))
+        return visitor
 
     def _heard(self, kind: str, text: str) -> None:
         if kind in ("error", "warning"):
@@ -233,25 +233,31 @@ class Visitor:
     def token(self) -> str:
         """The secret that the browser keeps."""
         return next(
-            str(one["value"]).partition(".")[0] for one in self.context.cookies() if str(one["name"]).startswith("snellen-")
+            str(cookie["value"]).partition(".")[0]
+            for cookie in self.context.cookies()
+            if str(cookie["name"]).startswith("snellen-")
         )
 
     def person(self) -> Participant:
         """Who this is for the server."""
-        found = self.server.store.find(self.token)
-        assert found is not None
-        return found
+        person = self.server.store.find(self.token)
+        assert person is not None
+        return person
 
     @cached_property
     def pages(self) -> dict[str, schedule.Page]:
         """What this participant is shown, by page."""
         person = self.person()
-        return {one.id: one for one in self.server.study.pages(person.group, person.number)}
+        return {page.id: page for page in self.server.study.pages(person.group, person.number)}
 
     def visit(self) -> Participation:
         """What is stored of this participant."""
         name = self.person().participant
-        return next(one for one in self.server.store.participations(simulated=False) if one.participant == name)
+        return next(
+            participation
+            for participation in self.server.store.participations(simulated=False)
+            if participation.participant == name
+        )
 
     def stored(self) -> dict[str, Any]:
         """The stored answers by page."""
@@ -320,8 +326,8 @@ class Visitor:
             scale, language = self.server.study.scales[shown.scale], self.person().language
             pairs = zip(scale.statements[language], answer["answers"], strict=True)
             return [
-                (main.get_by_role("radiogroup", name=statement).get_by_role("radio").nth(given - 1), True)
-                for statement, given in pairs
+                (main.get_by_role("radiogroup", name=statement).get_by_role("radio").nth(rating - 1), True)
+                for statement, rating in pairs
             ]
         if shown.kind == "attention":
             return [(main.get_by_role("radio", name=str(answer["value"]), exact=True), True)]
@@ -329,7 +335,7 @@ class Visitor:
             return []
         form = find_task(shown.item.task).form
         if isinstance(form, Selection):
-            return [(main.get_by_role("checkbox").nth(one), one in answer["chosen"]) for one in range(6)]
+            return [(main.get_by_role("checkbox").nth(place), place in answer["chosen"]) for place in range(6)]
         if isinstance(form, Rating):
             return [(main.get_by_role("radio", name=str(answer["value"]), exact=True), True)]
         number = main.get_by_role("spinbutton")
@@ -361,12 +367,12 @@ def intended(study: Study, page: schedule.Page) -> dict[str, Any]:
         return {"value": page.requested}
     if page.kind == "scale":
         scale = study.scales[page.scale]
-        return {"answers": [1 + (number + 3 * one) % scale.points for one in range(scale.items)]}
+        return {"answers": [1 + (number + 3 * place) % scale.points for place in range(scale.items)]}
     if page.kind != "trial" or page.item is None:
         return {}
     form = find_task(page.item.task).form
     if isinstance(form, Selection):
-        return {"value": None, "beside": None, "chosen": [one for one in range(6) if (number + one) % 3 == 0]}
+        return {"value": None, "beside": None, "chosen": [place for place in range(6) if (number + place) % 3 == 0]}
 
     def within(low: int, high: int, step: int) -> int:
         return low + number * step % (high - low + 1)

@@ -30,20 +30,20 @@ def linked(folder: Path, **changes: Any) -> tuple[Study, Recorded]:
     draw = np.random.default_rng(229)  # these happen to have little to do with each other
     names = {"knowing": False, "first": True, "second": False, "third": True}
     values = {(arm, name): draw.normal(0, 1, len(ids)) + draw.normal(0, 2) for name in names for arm in (*ARMS, "random")}
-    methods = [method(one) for one in ARMS] + [method("random", control=True)]
+    methods = [method(arm) for arm in ARMS] + [method("random", control=True)]
     run = Recorded(methods=methods, metrics=[metric(name, higher=up) for name, up in names.items()], ids=ids, values=values)
     return study, run
 
 
 def knowledge(study: Study, run: Recorded, name: str, size: float) -> dict[tuple[str, str], float]:
     """Items are easier with a map where the metric is better: so many deviations of skill per deviation of the metric."""
-    sign = next(1 if one.higher_is_better else -1 for one in run.metrics if one.label == name)
-    found = {}
+    sign = next(1 if metric.higher_is_better else -1 for metric in run.metrics if metric.label == name)
+    effects = {}
     for arm in ARMS:
         own = dict(zip(run.ids, run.values[(arm, name)] - run.values[(arm, name)].mean(), strict=True))
         for item in study.items:
-            found[(arm, item.id)] = sign * size * sum(own[sample] for sample in item.samples) / len(item.samples) ** 0.5
-    return found
+            effects[(arm, item.id)] = sign * size * sum(own[sample] for sample in item.samples) / len(item.samples) ** 0.5
+    return effects
 
 
 def answers(study: Study, people: int, effect: Effect, *, seed: int = 0) -> StudyData:
@@ -59,6 +59,6 @@ def real(collected: StudyData) -> StudyData:
 def shuffled(collected: StudyData, seed: int) -> StudyData:
     """The same in another order of rows."""
     tables: Sequence[Any] = [
-        one.sample(frac=1, random_state=seed) for one in (collected.participants, collected.answers, collected.ratings)
+        table.sample(frac=1, random_state=seed) for table in (collected.participants, collected.answers, collected.ratings)
     ]
     return StudyData(*tables, simulated=collected.simulated)

@@ -35,17 +35,17 @@ _NAMED = {
 
 def looked_at(visitor: Visitor, name: str, widths: tuple[int, ...] = (DESK, PHONE, NARROW)) -> None:
     """Looks at a page at several widths, and takes pictures of it where they are wanted."""
-    found, folder = unnamed(visitor.page), screenshots()
+    problems, folder = unnamed(visitor.page), screenshots()
     language = visitor.page.locator("html").get_attribute("lang")
     for width in widths:
         visitor.page.set_viewport_size({"width": width, "height": 800})
-        found += [f"at {width}: {one}" for one in visitor.page.evaluate(_SCRIPT)]
+        problems += [f"at {width}: {problem}" for problem in visitor.page.evaluate(_SCRIPT)]
         if folder is not None:
             # As high as the page is: Chromium forgets where it had scrolled to when it is asked for more than the window.
             high = visitor.page.evaluate("document.documentElement.scrollHeight")
             visitor.page.set_viewport_size({"width": width, "height": high})
             visitor.page.screenshot(path=folder / f"{language}-{name}-{width}.png")
-    assert not found, f"{name}: {found}"
+    assert not problems, f"{name}: {problems}"
     assert not visitor.complaints, f"{name}: {visitor.complaints}"
 
 
@@ -57,36 +57,36 @@ def settled(visitor: Visitor) -> None:
 
 def unnamed(page: Page) -> list[str]:
     """What a screen reader has no name for."""
-    roles = ((_value(one, "role"), _value(one, "name")) for one in _told(page) if not one.get("ignored"))
+    roles = ((_value(node, "role"), _value(node, "name")) for node in _told(page) if not node.get("ignored"))
     return [f"a {role} has no name" for role, name in roles if role in _NAMED and not name.strip()]
 
 
 def announced(page: Page) -> tuple[str, str]:
     """The role of what has the focus, and what a screen reader says about it and about the groups that it is in."""
-    told = {str(one["nodeId"]): one for one in _told(page)}
+    nodes = {str(node["nodeId"]): node for node in _told(page)}
     focused = [
-        one
-        for one in told.values()
-        if _value(one, "role") != "RootWebArea"
-        and any(own["name"] == "focused" and own["value"].get("value") for own in one.get("properties", ()))
+        node
+        for node in nodes.values()
+        if _value(node, "role") != "RootWebArea"
+        and any(own["name"] == "focused" and own["value"].get("value") for own in node.get("properties", ()))
     ]
     assert len(focused) == 1
     at: dict[str, Any] | None = focused[0]
-    said = []
+    texts = []
     while at is not None:
         if at is focused[0] or _value(at, "role") in ("group", "radiogroup"):
-            said += [_value(at, "name"), _value(at, "description")]
-        at = told.get(str(at.get("parentId")))
-    return _value(focused[0], "role"), " ".join(said)
+            texts += [_value(at, "name"), _value(at, "description")]
+        at = nodes.get(str(at.get("parentId")))
+    return _value(focused[0], "role"), " ".join(texts)
 
 
 def _told(page: Page) -> list[dict[str, Any]]:
     session = page.context.new_cdp_session(page)
     try:
-        found: list[dict[str, Any]] = session.send("Accessibility.getFullAXTree")["nodes"]
+        nodes: list[dict[str, Any]] = session.send("Accessibility.getFullAXTree")["nodes"]
     finally:
         session.detach()
-    return found
+    return nodes
 
 
 def _value(node: dict[str, Any], name: str) -> str:
@@ -113,8 +113,8 @@ _TEXTS = """() => {
 def strangers(visitor: Visitor, language: str) -> list[str]:
     """What stands on the page, or is told by a screen reader, and is no part of a sentence in this language."""
     server = visitor.server
-    known = _fragments(server.sentences[language], server.study, language)
-    return [text for text in visitor.page.evaluate(_TEXTS) if not known.fullmatch(text.strip(_EDGES))]
+    pattern = _fragments(server.sentences[language], server.study, language)
+    return [text for text in visitor.page.evaluate(_TEXTS) if not pattern.fullmatch(text.strip(_EDGES))]
 
 
 def _fragments(sentences: Sentences, study: Study, language: str) -> re.Pattern[str]:
@@ -124,14 +124,20 @@ def _fragments(sentences: Sentences, study: Study, language: str) -> re.Pattern[
         texts += [scale.titles[language], scale.introductions[language]]
         texts += [*scale.answers[language], *scale.statements[language]]
     parts = {part for text in texts for part in re.split(r"\*\*|`|\n\s*\n", text)}
-    names = {study.protocol.title, *group_names(study.protocol), *(one.name for one in study.protocol.conditions)}
+    names = {
+        study.protocol.title,
+        *group_names(study.protocol),
+        *(condition.name for condition in study.protocol.conditions),
+    }
     names |= {word for item in study.items for word in (*item.predictions, item.about)}
-    whole = {" ".join(one.split()).strip(_EDGES) for one in parts}
-    found = [re.sub(r"\\\{[a-z_]+\\\}", ".+", re.escape(one)) for one in whole if not re.fullmatch(r"\{[a-z_]+\}", one)]
+    whole = {" ".join(part.split()).strip(_EDGES) for part in parts}
+    patterns = [
+        re.sub(r"\\\{[a-z_]+\\\}", ".+", re.escape(text)) for text in whole if not re.fullmatch(r"\{[a-z_]+\}", text)
+    ]
     # A word that stands alone is a number or somebody's random name.
-    found.append("[0-9a-fA-F]+")
-    one = "|".join([*found, *map(re.escape, names)])
-    return re.compile(rf"(?:{one})(?:\W+(?:{one}))?")
+    patterns.append("[0-9a-fA-F]+")
+    sentence = "|".join([*patterns, *map(re.escape, names)])
+    return re.compile(rf"(?:{sentence})(?:\W+(?:{sentence}))?")
 
 
 # Secrets -------------------------------------------------------------------------------------------------------------------
@@ -139,12 +145,12 @@ def _fragments(sentences: Sentences, study: Study, language: str) -> re.Pattern[
 
 def secrets(study: Study) -> set[str]:
     """Words that no participant may ever read: arms, names of items and images, and keys."""
-    found = {condition.name for condition in study.protocol.conditions} | {
+    names = {condition.name for condition in study.protocol.conditions} | {
         condition.arm for condition in study.protocol.conditions
     }
     for item in study.items:
-        found |= {item.id, *item.samples, *item.further}
-    return (found - {"none"}) | {study.key.hex(), str(study.subject["fingerprint"]), "truth"}
+        names |= {item.id, *item.samples, *item.further}
+    return (names - {"none"}) | {study.key.hex(), str(study.subject["fingerprint"]), "truth"}
 
 
 def leaks(study: Study, text: str) -> list[str]:

@@ -68,8 +68,8 @@ def plant_photographs(folder: Path, settings: dict[str, Any]) -> tuple[Study, st
         (folder / "pictures" / name).write_bytes(content)
         return {"name": name, "width": width, "height": height}
 
-    for one in (folder / "pictures").iterdir():
-        one.unlink()
+    for old_picture in (folder / "pictures").iterdir():
+        old_picture.unlink()
     place = count()
     for item in stimuli["items"]:
         first = next(place)

@@ -62,9 +62,9 @@ def test_the_order_of_methods_by_hand():
 
 def test_people_s_means_by_hand(study_and_run):
     study, _ = study_and_run
-    found = answers(study, 12, Effect())
-    table = TaskScores.of(found, study, "class-accuracy", ARMS)
-    rows = found.answers[(found.answers["task"] == "class-accuracy") & ~found.answers["practice"].astype(bool)]
+    collected = answers(study, 12, Effect())
+    table = TaskScores.of(collected, study, "class-accuracy", ARMS)
+    rows = collected.answers[(collected.answers["task"] == "class-accuracy") & ~collected.answers["practice"].astype(bool)]
     for item, method in itertools.product(table.items, table.methods):
         mine = rows[(rows["item"] == item) & (rows["arm"] == method)]["score"]
         # A distance is better the smaller it is, so it is turned round.
@@ -80,8 +80,8 @@ def twin(people: np.ndarray, metric: np.ndarray) -> float:
     items, methods = people.shape
     dummies = np.column_stack([np.repeat(np.eye(items), methods, axis=0), np.tile(np.eye(methods), (items, 1))])
     left = []
-    for one in (people, metric):
-        ranks = pd.Series(one.ravel()).rank().to_numpy()
+    for scores in (people, metric):
+        ranks = pd.Series(scores.ravel()).rank().to_numpy()
         left.append(ranks - dummies @ np.linalg.lstsq(dummies, ranks, rcond=None)[0])
     return float(np.corrcoef(*left)[0, 1])
 
@@ -96,10 +96,10 @@ def test_the_link_is_that_of_two_regressions(shape):
 def test_p_is_that_of_all_pairings_of_few_items():
     draw = np.random.default_rng(8)
     people, metric = draw.normal(size=(5, 3)), draw.normal(size=(5, 3))
-    found = measure("m", people, metric, seed=0)
+    row = measure("m", people, metric, seed=0)
     every = [abs(twin(people, metric[list(order)])) for order in itertools.permutations(range(5))]
-    exact = float(np.mean(np.array(every) >= abs(found.link) - 1e-9))
-    assert found.p_uncorrected == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / PERMUTATIONS) + 1e-3)
+    exact = float(np.mean(np.array(every) >= abs(row.link) - 1e-9))
+    assert row.p_uncorrected == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / PERMUTATIONS) + 1e-3)
 
 
 def test_the_slope_is_close_to_that_of_fixed_effects():
@@ -113,19 +113,19 @@ def test_the_slope_is_close_to_that_of_fixed_effects():
         "item": np.repeat(np.arange(20), 3), "method": np.tile(np.arange(3), 20),
     })  # fmt: skip
     fixed = smf.ols("people ~ metric + C(method) + C(item)", cells).fit()
-    found = measure("m", people, metric, seed=0)
-    assert found.slope == pytest.approx(fixed.params["metric"], rel=0.05)
+    row = measure("m", people, metric, seed=0)
+    assert row.slope == pytest.approx(fixed.params["metric"], rel=0.05)
     low, high = fixed.conf_int().loc["metric"]
-    assert (found.slope_low, found.slope_high) == pytest.approx((low, high), rel=0.1)
+    assert (row.slope_low, row.slope_high) == pytest.approx((low, high), rel=0.1)
     # The first method is good for people and bad in the metric: left in, that hides the link.
-    assert found.slope_all < found.slope
+    assert row.slope_all < row.slope
 
 
 # Whole studies -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_planted_link_is_found_and_nothing_else(planted):
-    assert [one.task for one in planted.tasks] == ["error-detection", "class-accuracy"]
+    assert [task.task for task in planted.tasks] == ["error-detection", "class-accuracy"]
     for task in planted.tasks:
         assert task.metrics_with("predicts") == ["knowing"], task.task
         assert task.metrics_with("opposite") == []
@@ -144,7 +144,7 @@ def test_a_metric_that_knows_the_wrong_way_round_is_opposite(study_and_run):
     agreement = agree(run, answers(study, 72, Effect(link=knowledge(study, run, "first", -2.5))), study)
     for task in agreement.tasks:
         assert "first" in task.metrics_with("opposite")
-        assert task.metrics[1].link == min(one.link for one in task.metrics) < -0.4
+        assert task.metrics[1].link == min(metric.link for metric in task.metrics) < -0.4
         assert task.metrics_with("predicts") == []
         assert "against it (" in task.sentence
     assert {link.task for link in agreement.links if (link.metric, link.word) == ("first", "opposite")} == {
@@ -181,45 +181,45 @@ def test_within_subjects_people_s_own_levels_do_not_matter(tmp_path):
     collected = answers(study, 72, Effect(link=knowledge(study, run, "knowing", 2.5)))
     moved = collected.answers.copy()
     moved["score"] = moved["score"] + 100.0 * (pd.factorize(moved["participant"])[0] % 7)
-    found, again = (agree(run, one, study) for one in (collected, replace(collected, answers=moved)))
-    for mine, other in zip(found.tasks, again.tasks, strict=True):
+    first_agreement, again = (agree(run, data, study) for data in (collected, replace(collected, answers=moved)))
+    for mine, other in zip(first_agreement.tasks, again.tasks, strict=True):
         assert mine.metrics_with("predicts") == ["knowing"]
-        assert [one.link for one in mine.metrics] == pytest.approx([one.link for one in other.metrics])
+        assert [metric.link for metric in mine.metrics] == pytest.approx([metric.link for metric in other.metrics])
 
 
 def test_too_little_is_said_in_words_and_has_no_numbers(tmp_path):
     study, run = linked(tmp_path / "s", tasks=[{"task": "betting", "items": 4}, {"task": "confidence", "items": 5}])
     first, second = agree(run, answers(study, 24, Effect()), study).tasks
-    assert {one.relation for one in first.metrics} == {"too few"}
+    assert {metric.relation for metric in first.metrics} == {"too few"}
     assert first.sentence == "Betting: 4 items with scores, where at least 5 are needed, so nothing can be said."
-    assert all(math.isnan(one.link) and math.isnan(one.p_holm) for one in first.metrics)
+    assert all(math.isnan(metric.link) and math.isnan(metric.p_holm) for metric in first.metrics)
     assert math.isnan(first.detectable)
     assert second.tested == 4
     alone = replace(run, methods=[run.methods[0], run.methods[3]])
     for task in agree(alone, answers(study, 24, Effect()), study).tasks:
-        assert {one.reason for one in task.metrics} == {"1 method with scores, where at least 2 are needed"}
+        assert {metric.reason for metric in task.metrics} == {"1 method with scores, where at least 2 are needed"}
 
 
 def test_a_method_that_a_metric_cannot_score_is_left_out_of_that_metric_alone(study_and_run):
     study, run = study_and_run
     partial = replace(run, refused={("lime", "second"): "no baseline"})
-    rows = {one.metric: one for one in agree(partial, answers(study, 24, Effect()), study).tasks[0].metrics}
+    rows = {row.metric: row for row in agree(partial, answers(study, 24, Effect()), study).tasks[0].metrics}
     assert (rows["second"].methods, rows["first"].methods) == (2, 3)
     assert (rows["second"].items, rows["first"].items) == (12, 12)
 
 
 def test_what_could_have_been_found_is_what_is_found_in_four_of_five():
-    draw, links, limits, found = np.random.default_rng(0), [], [], []
+    draw, links, limits, significant = np.random.default_rng(0), [], [], []
     for _ in range(120):
         metric = draw.normal(size=(24, 3))
-        level = [item_tables.double_centred_ranks(one) for one in (metric + draw.normal(0, 2.2, (24, 3)), metric)]
+        level = [item_tables.double_centred_ranks(table) for table in (metric + draw.normal(0, 2.2, (24, 3)), metric)]
         drawn = item_tables.permuted_links(*level, times=399, seed=0)
         links.append(item_tables.link(*level))
         limits.append(float(drawn.std()) * (1.96 + 0.84))
-        found.append(np.mean(np.abs(drawn) >= abs(links[-1])) < 0.05)
+        significant.append(np.mean(np.abs(drawn) >= abs(links[-1])) < 0.05)
     # The link that was planted is about as large as the one that is said to be found in 80 %.
     assert np.mean(links) == pytest.approx(np.median(limits), abs=0.06)
-    assert 0.7 < np.mean(found) < 0.9
+    assert 0.7 < np.mean(significant) < 0.9
 
 
 @pytest.mark.exhaustive
@@ -264,7 +264,7 @@ def test_the_section_is_well_formed_and_says_what_was_found(planted):
         assert task.answer in seen
     assert seen.count("predicts") >= 2
     assert "Simulated participants." in seen
-    graphics = [given for _, given in outline.tags if given.get("role") == "img"]
+    graphics = [attributes for _, attributes in outline.tags if attributes.get("role") == "img"]
     assert len(graphics) == 2 * (4 + 1)
     assert all(graphic["aria-label"] for graphic in graphics)
     assert "Kares" in seen

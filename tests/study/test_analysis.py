@@ -128,14 +128,14 @@ def test_whatever_is_wrong_the_report_is_written_and_says_it(
     study: Study = request.getfixturevalue(design)
     analysis = analyse(study, spoil(simulate_answers(study, people, Effect(mix=CAREFUL), seed=1)))
     written = write_analysis(analysis, tmp_path / "out")
-    assert [one.name for one in written] == ["analysis.html", "analysis.json"]
+    assert [path.name for path in written] == ["analysis.html", "analysis.json"]
     text, values = written[0].read_text(), json.loads(written[1].read_text())
     assert not re.search(r"\bnan\b", text.split("<main>")[1], re.IGNORECASE)
     assert len(values["readings"]) == len(study.protocol.tasks) + len(study.protocol.scales)
-    for one in analysis.outcomes:
-        assert one.comparison.decision.defined or one.comparison.decision.why
-        assert (one.conclusion == "not tested") == (not one.comparison.decision.defined)
-        assert one.mixed is None or one.mixed.overall.defined or one.mixed.overall.why
+    for result in analysis.outcomes:
+        assert result.comparison.decision.defined or result.comparison.decision.why
+        assert (result.conclusion == "not tested") == (not result.comparison.decision.defined)
+        assert result.mixed is None or result.mixed.overall.defined or result.mixed.overall.why
     assert study.protocol.title in shown(analysis)
     if people < 5:
         assert "Nothing could be tested" in headline(analysis) or people == 0
@@ -154,14 +154,14 @@ def test_nobody_yet_is_said_in_so_many_words(between: Study) -> None:
 
 def test_somebody_who_came_and_left_is_counted(between: Study) -> None:
     visit = Participation("a", 0, 0, "en", False, "started", "", "")
-    found = analyse(between, collect_data(between, [visit], simulated=False)).flow
-    assert found.groups[0].left == {"instructions": 1}
-    assert found.total.analysed == 0
+    flow = analyse(between, collect_data(between, [visit], simulated=False)).flow
+    assert flow.groups[0].left == {"instructions": 1}
+    assert flow.total.analysed == 0
 
 
 def test_what_is_worked_on_is_told(between: Study) -> None:
-    said: list[tuple[str, int, int]] = []
-    analyse(between, collect_data(between, [], simulated=False), on_progress=lambda *some: said.append(some))
-    assert [one[1] for one in said] == list(range(7))
-    assert {one[2] for one in said} == {7}
-    assert said[0][0] == "Error detection"
+    steps: list[tuple[str, int, int]] = []
+    analyse(between, collect_data(between, [], simulated=False), on_progress=lambda *some: steps.append(some))
+    assert [step[1] for step in steps] == list(range(7))
+    assert {step[2] for step in steps} == {7}
+    assert steps[0][0] == "Error detection"

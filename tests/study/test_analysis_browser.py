@@ -37,13 +37,16 @@ def test_the_page_fits_desks_and_phones(make: object, chromium: Chromium, tmp_pa
     written = write_analysis(analyse(study, simulate_answers(study, 30, Effect(), seed=1)), tmp_path / "out")[0]
     for width in (1280, 390, 320):
         page = chromium.browser.new_page(viewport={"width": width, "height": 900})
-        heard: list[str] = []
-        page.on("console", lambda one, heard=heard: heard.append(one.text))
-        page.on("request", lambda one, heard=heard: heard.append(one.url) if not one.url.startswith("file:") else None)
+        events: list[str] = []
+        page.on("console", lambda message, events=events: events.append(message.text))
+        page.on(
+            "request",
+            lambda request, events=events: events.append(request.url) if not request.url.startswith("file:") else None,
+        )
         page.goto(written.as_uri())
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert max(page.evaluate(ALIGNED)) < 1.5
         assert page.evaluate(COVERED) == 0
-        assert heard == []
+        assert events == []
         page.close()

@@ -26,9 +26,9 @@ def test_small_null_studies_err_about_once_in_twenty(tmp_path: Path) -> None:
     wrong: Counter[str] = Counter()
     for seed in range(STUDIES):
         for outcome in outcomes(study, simulate_answers(study, 36, Effect(mix=CAREFUL), seed=seed).counted):
-            name, found = outcome.facts.name, compare(outcome.by_arm)
-            wrong[f"decision, {name}"] += found.decision.p < 0.05
-            wrong[f"pairs, {name}"] += any(pair.p_holm < 0.05 for pair in found.contrasts)
+            name, comparison = outcome.facts.name, compare(outcome.by_arm)
+            wrong[f"decision, {name}"] += comparison.decision.p < 0.05
+            wrong[f"pairs, {name}"] += any(pair.p_holm < 0.05 for pair in comparison.contrasts)
             if name == "class-accuracy":
                 wrong["mixed"] += fit_mixed_model(outcome.trials, outcome.arms, within=False, binary=False).overall.p < 0.05
             if name == "trust":

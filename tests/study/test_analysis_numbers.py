@@ -37,24 +37,24 @@ def drawn(seed: int, sizes: tuple[int, ...], spreads: tuple[float, ...]) -> dict
 def welch(groups: list[np.ndarray]) -> tuple[float, float, float]:
     """Welch (1951), written down again."""
     k = len(groups)
-    weights = [len(one) / one.var(ddof=1) for one in groups]
+    weights = [len(group) / group.var(ddof=1) for group in groups]
     whole = sum(weights)
-    centre = sum(w * one.mean() for w, one in zip(weights, groups, strict=True)) / whole
-    top = sum(w * (one.mean() - centre) ** 2 for w, one in zip(weights, groups, strict=True)) / (k - 1)
-    loss = sum((1 - w / whole) ** 2 / (len(one) - 1) for w, one in zip(weights, groups, strict=True))
+    centre = sum(w * group.mean() for w, group in zip(weights, groups, strict=True)) / whole
+    top = sum(w * (group.mean() - centre) ** 2 for w, group in zip(weights, groups, strict=True)) / (k - 1)
+    loss = sum((1 - w / whole) ** 2 / (len(group) - 1) for w, group in zip(weights, groups, strict=True))
     value = top / (1 + 2 * (k - 2) / (k**2 - 1) * loss)
     rest = (k**2 - 1) / (3 * loss)
     return value, rest, float(stats.f.sf(value, k - 1, rest))
 
 
 def test_the_classical_anova_by_hand() -> None:
-    found = compare(ARMS)
-    classical, kruskal = found.alternatives
+    comparison = compare(ARMS)
+    classical, kruskal = comparison.alternatives
     assert classical.value == pytest.approx(14 / 3)
     assert classical.df == (2, 12)
-    assert found.effect_size is not None
-    assert found.effect_size.eta_squared == pytest.approx(23.3333 / 53.3333, abs=1e-5)
-    assert found.effect_size.omega_squared == pytest.approx((23.3333 - 2 * 2.5) / (53.3333 + 2.5), abs=1e-5)
+    assert comparison.effect_size is not None
+    assert comparison.effect_size.eta_squared == pytest.approx(23.3333 / 53.3333, abs=1e-5)
+    assert comparison.effect_size.omega_squared == pytest.approx((23.3333 - 2 * 2.5) / (53.3333 + 2.5), abs=1e-5)
     assert kruskal.value == pytest.approx(stats.kruskal(*ARMS.values()).statistic)
 
 
@@ -62,29 +62,29 @@ def test_the_classical_anova_by_hand() -> None:
 def test_the_decision_is_welchs(seed: int) -> None:
     values = drawn(seed, (12, 7, 30, 9), (1.0, 3.0, 0.4, 2.0))
     value, rest, p = welch(list(values.values()))
-    found = compare(values).decision
-    assert (found.value, found.df[0], found.df[1], found.p) == pytest.approx((value, 3, rest, p))
+    decision = compare(values).decision
+    assert (decision.value, decision.df[0], decision.df[1], decision.p) == pytest.approx((value, 3, rest, p))
 
 
 def test_the_interval_of_eta_holds_zero_where_the_classical_test_finds_nothing() -> None:
     for value in (0.4, 2.0, 3.1, 3.4, 9.0):
         df = (2.0, 60.0)
-        found = effect_size(value, df)
-        assert (found.low == 0) == (stats.f.sf(value, *df) > 0.05)
-        assert found.low <= found.eta_squared <= found.high
+        size = effect_size(value, df)
+        assert (size.low == 0) == (stats.f.sf(value, *df) > 0.05)
+        assert size.low <= size.eta_squared <= size.high
 
 
 def test_contrasts_by_hand() -> None:
-    found = {(one.first, one.second): one for one in contrasts(ARMS)}
-    one = found["a", "b"]
+    pairs = {(contrast.first, contrast.second): contrast for contrast in contrasts(ARMS)}
+    first_pair = pairs["a", "b"]
     # Both variances are 2.5, so the error of the difference is √(2.5/5 + 2.5/5) = 1, with 8 degrees of freedom.
-    assert (one.difference, one.t, one.df) == pytest.approx((-1, -1, 8))
-    assert (one.low, one.high) == pytest.approx((-1 - 2.306004, -1 + 2.306004), abs=1e-5)
-    assert one.g == pytest.approx(-1 / math.sqrt(2.5) * (1 - 3 / 31))
-    assert one.g_low < one.g < one.g_high
-    assert [pair for pair, some in found.items() if some.against_none] == [("a", "none"), ("b", "none")]
-    after = multipletests([some.p for some in found.values()], method="holm")[1]
-    assert [some.p_holm for some in found.values()] == pytest.approx(after)
+    assert (first_pair.difference, first_pair.t, first_pair.df) == pytest.approx((-1, -1, 8))
+    assert (first_pair.low, first_pair.high) == pytest.approx((-1 - 2.306004, -1 + 2.306004), abs=1e-5)
+    assert first_pair.g == pytest.approx(-1 / math.sqrt(2.5) * (1 - 3 / 31))
+    assert first_pair.g_low < first_pair.g < first_pair.g_high
+    assert [pair for pair, some in pairs.items() if some.against_none] == [("a", "none"), ("b", "none")]
+    after = multipletests([some.p for some in pairs.values()], method="holm")[1]
+    assert [some.p_holm for some in pairs.values()] == pytest.approx(after)
 
 
 def test_no_explanation_stands_second_wherever_the_protocol_names_it() -> None:
@@ -97,16 +97,16 @@ def test_holms_correction_is_that_of_statsmodels_and_skips_what_has_no_p() -> No
     for size in (1, 2, 5, 9):
         p = rng.random(size) ** 3
         assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
-    found = holm(np.array([0.01, math.nan, 0.04]))
-    assert found[0] == pytest.approx(0.02)
-    assert math.isnan(found[1])
+    corrected = holm(np.array([0.01, math.nan, 0.04]))
+    assert corrected[0] == pytest.approx(0.02)
+    assert math.isnan(corrected[1])
 
 
 def test_an_arm_with_too_few_takes_part_in_no_test_and_says_so() -> None:
-    found = compare(ARMS | {"few": np.array([9.0, 8.0, 7.0, 6.0])})
-    assert found.arms == ("a", "b", "none")
-    assert found.left_out == {"few": "4 of at least 5 participants"}
-    assert found.decision.p == compare(ARMS).decision.p
+    comparison = compare(ARMS | {"few": np.array([9.0, 8.0, 7.0, 6.0])})
+    assert comparison.arms == ("a", "b", "none")
+    assert comparison.left_out == {"few": "4 of at least 5 participants"}
+    assert comparison.decision.p == compare(ARMS).decision.p
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_an_arm_with_too_few_takes_part_in_no_test_and_says_so() -> None:
     ],
 )
 def test_where_nothing_can_be_tested_it_says_why(values: dict[str, np.ndarray], why: str) -> None:
-    found = compare(values).decision
-    assert not found.defined
-    assert why in found.why
+    decision = compare(values).decision
+    assert not decision.defined
+    assert why in decision.why
 
 
 def test_presentation_is_a_factor_over_the_arms_with_maps() -> None:
@@ -136,40 +136,42 @@ def test_presentation_is_a_factor_over_the_arms_with_maps() -> None:
         for at in range(12)
     ]
     rows += [{"participant": f"n{at}", "arm": "none", "presentation": "photograph", "score": 99.0} for at in range(12)]
-    found = {one.name: one for one in factors(pd.DataFrame(rows))}
-    assert found["Presentation"].p < 1e-4
-    assert found["Arm"].p > 0.01
-    assert found["Arm × presentation"].df == (1.0, 44.0)
+    tests = {factor.name: factor for factor in factors(pd.DataFrame(rows))}
+    assert tests["Presentation"].p < 1e-4
+    assert tests["Arm"].p > 0.01
+    assert tests["Arm × presentation"].df == (1.0, 44.0)
     assert factors(pd.DataFrame(rows[:24])) == ()  # one arm alone has nothing to cross
 
 
 def test_equality_by_hand() -> None:
-    one = np.array([3.0, 3.2, 2.8, 3.1, 2.9])
-    values = {"a": one, "b": one + 0.1}
-    found = equivalences(values, contrasts(values), 0.5)[0]
+    values_a = np.array([3.0, 3.2, 2.8, 3.1, 2.9])
+    values = {"a": values_a, "b": values_a + 0.1}
+    equivalence = equivalences(values, contrasts(values), 0.5)[0]
     # The error of the difference is √(0.025/5 · 2) = 0.1: t = (0.5 − 0.1)/0.1 = 4 on the nearer side, 8 degrees of freedom.
-    assert found.p == pytest.approx(stats.t.sf(4, 8))
-    assert (found.low, found.high) == pytest.approx((-0.1 - 0.1 * 1.859548, -0.1 + 0.1 * 1.859548), abs=1e-6)
-    assert found.conclusion == "equal"
-    assert with_differences([found], [True])[0].conclusion == "different but close"
+    assert equivalence.p == pytest.approx(stats.t.sf(4, 8))
+    assert (equivalence.low, equivalence.high) == pytest.approx((-0.1 - 0.1 * 1.859548, -0.1 + 0.1 * 1.859548), abs=1e-6)
+    assert equivalence.conclusion == "equal"
+    assert with_differences([equivalence], [True])[0].conclusion == "different but close"
 
 
-@pytest.mark.parametrize(("shift", "noise", "found"), [(0.0, 3.0, "neither"), (2.0, 0.5, "different"), (0.0, 0.2, "equal")])
-def test_not_found_is_not_the_same_as_equal(shift: float, noise: float, found: str) -> None:
+@pytest.mark.parametrize(
+    ("shift", "noise", "conclusion"), [(0.0, 3.0, "neither"), (2.0, 0.5, "different"), (0.0, 0.2, "equal")]
+)
+def test_not_found_is_not_the_same_as_equal(shift: float, noise: float, conclusion: str) -> None:
     rng = np.random.default_rng(5)
     values = {"a": rng.normal(shift, noise, 30), "b": rng.normal(0, noise, 30)}
     some = contrasts(values)
-    judged = with_differences(equivalences(values, some, 0.5), [one.p_holm < 0.05 for one in some])
-    assert judged[0].conclusion == found
+    judged = with_differences(equivalences(values, some, 0.5), [contrast.p_holm < 0.05 for contrast in some])
+    assert judged[0].conclusion == conclusion
 
 
 def test_intervals_of_means() -> None:
     assert mean_interval(np.array([2.0, 2.0, 2.0])) == (2.0, 2.0, 2.0)
     assert mean_interval(np.array([2.0]))[0] == 2
     assert math.isnan(mean_interval(np.array([2.0]))[1])
-    found = distribution("a", np.zeros(0))
-    assert found.n == 0
-    assert math.isnan(found.mean)
+    summary = distribution("a", np.zeros(0))
+    assert summary.n == 0
+    assert math.isnan(summary.mean)
 
 
 # Within subjects ---------------------------------------------------------------------------------------------------------
@@ -178,31 +180,31 @@ def test_intervals_of_means() -> None:
 def test_two_arms_within_subjects_are_a_paired_t_test() -> None:
     rng = np.random.default_rng(2)
     wide = pd.DataFrame({"a": rng.normal(size=14), "none": rng.normal(size=14)})
-    found = compare_within(wide, 15)
+    comparison = compare_within(wide, 15)
     t = stats.ttest_rel(wide["a"], wide["none"])
-    assert found.decision.value == pytest.approx(t.statistic**2)
-    assert found.decision.p == pytest.approx(t.pvalue)
-    assert found.contrasts[0].p == pytest.approx(t.pvalue)
-    assert found.dropped == 1
-    assert found.alternatives[1].p == pytest.approx(stats.wilcoxon(wide["a"], wide["none"]).pvalue)
+    assert comparison.decision.value == pytest.approx(t.statistic**2)
+    assert comparison.decision.p == pytest.approx(t.pvalue)
+    assert comparison.contrasts[0].p == pytest.approx(t.pvalue)
+    assert comparison.dropped == 1
+    assert comparison.alternatives[1].p == pytest.approx(stats.wilcoxon(wide["a"], wide["none"]).pvalue)
 
 
 def test_repeated_measures_by_a_naive_twin() -> None:
     rng = np.random.default_rng(4)
     values = rng.normal(size=(11, 4)) + rng.normal(size=(11, 1)) + np.array([0, 0.2, 0.6, 0.0])
     values[:, 3] *= 3  # sphericity does not hold
-    found = compare_within(pd.DataFrame(values, columns=list("abcd")), 11)
+    comparison = compare_within(pd.DataFrame(values, columns=list("abcd")), 11)
     people, arms = values.mean(axis=1, keepdims=True), values.mean(axis=0)
     between = 11 * ((arms - values.mean()) ** 2).sum() / 3
     rest = ((values - people - arms + values.mean()) ** 2).sum() / 30
-    assert found.alternatives[0].value == pytest.approx(between / rest)
+    assert comparison.alternatives[0].value == pytest.approx(between / rest)
     # Greenhouse and Geisser: how evenly the variance of contrasts is spread, by the eigenvalues of their covariance.
     centred = np.eye(4) - 0.25
     powers = np.linalg.eigvalsh(centred @ np.cov(values.T) @ centred)
     epsilon = powers.sum() ** 2 / (3 * (powers**2).sum())
-    assert found.decision.df == pytest.approx((3 * epsilon, 30 * epsilon))
-    assert found.decision.p == pytest.approx(stats.f.sf(between / rest, 3 * epsilon, 30 * epsilon))
-    assert found.alternatives[1].p == pytest.approx(stats.friedmanchisquare(*values.T).pvalue)
+    assert comparison.decision.df == pytest.approx((3 * epsilon, 30 * epsilon))
+    assert comparison.decision.p == pytest.approx(stats.f.sf(between / rest, 3 * epsilon, 30 * epsilon))
+    assert comparison.alternatives[1].p == pytest.approx(stats.friedmanchisquare(*values.T).pvalue)
 
 
 @pytest.mark.parametrize(
@@ -215,9 +217,9 @@ def test_repeated_measures_by_a_naive_twin() -> None:
     ],
 )
 def test_within_subjects_too_it_says_why_nothing_is_tested(wide: pd.DataFrame, why: str) -> None:
-    found = compare_within(wide, len(wide)).decision
-    assert not found.defined
-    assert why in found.why
+    decision = compare_within(wide, len(wide)).decision
+    assert not decision.defined
+    assert why in decision.why
 
 
 # Mixed models ------------------------------------------------------------------------------------------------------------
@@ -238,14 +240,14 @@ def trials(seed: int, *, people: int = 24, items: int = 8, shift: float = 0.5, b
 def test_in_a_balanced_study_the_mixed_model_is_the_anova_of_means() -> None:
     table = trials(1)
     arms = ("lime(x='a')", "grad-cam", "none")
-    found = fit_mixed_model(table, arms, within=False, binary=False)
+    model = fit_mixed_model(table, arms, within=False, binary=False)
     means = table.groupby(["arm", "participant"])["score"].mean()
     groups = {arm: means[arm].to_numpy() for arm in arms}
     classical = compare(groups).alternatives[0]
-    assert found.overall.value == pytest.approx(classical.value, rel=1e-3)
-    assert found.overall.df == classical.df
-    assert found.reference == "none"
-    assert {one.arm: one.value for one in found.coefficients} == pytest.approx(
+    assert model.overall.value == pytest.approx(classical.value, rel=1e-3)
+    assert model.overall.df == classical.df
+    assert model.reference == "none"
+    assert {coefficient.arm: coefficient.value for coefficient in model.coefficients} == pytest.approx(
         {arm: groups[arm].mean() - groups["none"].mean() for arm in arms[:2]}, abs=1e-6
     )
     # By hand: mean squares of participants in arms, of items, and of what is left.
@@ -256,37 +258,39 @@ def test_in_a_balanced_study_the_mixed_model_is_the_anova_of_means() -> None:
     rest = wide.sub(level, axis=0).sub(wide.mean(), axis=1).add(wide.to_numpy().mean())
     residual = float((rest**2).to_numpy().sum()) / (23 * 7)
     items = 24 * ((wide.mean() - wide.to_numpy().mean()) ** 2).sum() / 7
-    assert found.variances == pytest.approx(
+    assert model.variances == pytest.approx(
         {"participant": (people - residual) / 8, "item": (items - residual) / 24, "rest": residual}, rel=0.01
     )
-    assert sum((found.shares or {}).values()) == pytest.approx(1)
-    assert found.problems == ()
+    assert sum((model.shares or {}).values()) == pytest.approx(1)
+    assert model.problems == ()
 
 
 def test_the_mixed_model_does_not_care_for_the_unit() -> None:
     table = trials(2)
-    one = fit_mixed_model(table, ("grad-cam", "none"), within=False, binary=False)
+    model = fit_mixed_model(table, ("grad-cam", "none"), within=False, binary=False)
     other = fit_mixed_model(table.assign(score=1000 * table["score"]), ("grad-cam", "none"), within=False, binary=False)
-    assert other.overall.value == pytest.approx(one.overall.value, rel=1e-6)
-    assert other.coefficients[0].high == pytest.approx(1000 * one.coefficients[0].high, rel=1e-6)
+    assert other.overall.value == pytest.approx(model.overall.value, rel=1e-6)
+    assert other.coefficients[0].high == pytest.approx(1000 * model.coefficients[0].high, rel=1e-6)
 
 
 def test_odds_are_those_of_the_shares() -> None:
     table = trials(3, people=36, binary=True)
     arms = ("lime(x='a')", "grad-cam", "none")
-    found = fit_mixed_model(table, arms, within=False, binary=True).odds
-    assert found is not None
+    odds_model = fit_mixed_model(table, arms, within=False, binary=True).odds
+    assert odds_model is not None
     odds = table.groupby("arm")["score"].mean().pipe(lambda share: share / (1 - share))
-    assert [one.value for one in found.coefficients] == pytest.approx([odds[arm] / odds["none"] for arm in arms[:2]])
-    assert all(one.low < one.value < one.high for one in found.coefficients)
+    assert [coefficient.value for coefficient in odds_model.coefficients] == pytest.approx(
+        [odds[arm] / odds["none"] for arm in arms[:2]]
+    )
+    assert all(coefficient.low < coefficient.value < coefficient.high for coefficient in odds_model.coefficients)
 
 
 def test_a_variance_of_zero_is_told_and_not_hidden() -> None:
     rng = np.random.default_rng(0)
     table = trials(4).assign(score=rng.normal(size=24 * 8))
     table["score"] -= table.groupby("participant")["score"].transform("mean")  # nobody differs from anybody
-    found = fit_mixed_model(table, ("grad-cam", "none"), within=False, binary=False)
-    assert "the variance of participant is estimated as zero" in found.problems
+    model = fit_mixed_model(table, ("grad-cam", "none"), within=False, binary=False)
+    assert "the variance of participant is estimated as zero" in model.problems
 
 
 @pytest.mark.parametrize(
@@ -299,17 +303,17 @@ def test_a_variance_of_zero_is_told_and_not_hidden() -> None:
     ],
 )
 def test_where_there_is_no_model_it_says_why(change: object, why: str) -> None:
-    found = fit_mixed_model(change(trials(5)), ("grad-cam", "none"), within=False, binary=True)  # type: ignore[operator]
-    assert why in found.overall.why
+    model = fit_mixed_model(change(trials(5)), ("grad-cam", "none"), within=False, binary=True)  # type: ignore[operator]
+    assert why in model.overall.why
 
 
 def test_all_right_in_an_arm_has_no_odds() -> None:
     table = trials(7, binary=True)
     table.loc[table["arm"] == "grad-cam", "score"] = 1.0
-    found = fit_mixed_model(table, ("grad-cam", "none"), within=False, binary=True)
-    assert found.odds is not None
-    assert "infinite" in found.odds.overall.why
-    assert found.overall.defined
+    model = fit_mixed_model(table, ("grad-cam", "none"), within=False, binary=True)
+    assert model.odds is not None
+    assert "infinite" in model.odds.overall.why
+    assert model.overall.defined
 
 
 def test_within_subjects_arms_may_act_differently_on_everybody() -> None:
@@ -320,12 +324,12 @@ def test_within_subjects_arms_may_act_differently_on_everybody() -> None:
     table = pd.DataFrame({
         "participant": who.astype(str), "item": what.astype(str), "arm": np.array(["a", "b", "none"])[arm], "score": score
     })  # fmt: skip
-    found = fit_mixed_model(table, ("a", "b", "none"), within=True, binary=False)
-    assert found.overall.df == (2.0, 38.0)
-    assert found.variances is not None
-    assert found.variances["participant × arm"] == pytest.approx(1.0, rel=0.5)
+    model = fit_mixed_model(table, ("a", "b", "none"), within=True, binary=False)
+    assert model.overall.df == (2.0, 38.0)
+    assert model.variances is not None
+    assert model.variances["participant × arm"] == pytest.approx(1.0, rel=0.5)
     without = fit_mixed_model(table, ("a", "b", "none"), within=False, binary=False)
-    assert found.overall.value < without.overall.value  # who forgets it is too sure
+    assert model.overall.value < without.overall.value  # who forgets it is too sure
 
 
 # Calibration and scales --------------------------------------------------------------------------------------------------
@@ -342,11 +346,16 @@ def answers(task: str, rows: list[tuple[str, int, int, int]]) -> pd.DataFrame:
 
 def test_calibration_by_hand() -> None:
     table = answers("error-detection", [("p", 1, 80, 1), ("p", 0, 60, 1), ("p", 1, 100, 1), ("p", 0, 50, 1)])
-    found = calibrations(table, ["error-detection"], ("a", "none"))[0]
-    assert found.brier.mean == pytest.approx((0.2**2 + 0.6**2 + 0 + 0.5**2) / 4)
-    assert found.overconfidence.mean == pytest.approx(0.725 - 0.5)
-    assert math.isnan(found.overconfidence.low)
-    assert [(one.low, one.n, one.right) for one in found.bins] == [(50, 1, 0.0), (60, 1, 0.0), (80, 1, 1.0), (90, 1, 1.0)]
+    calibration = calibrations(table, ["error-detection"], ("a", "none"))[0]
+    assert calibration.brier.mean == pytest.approx((0.2**2 + 0.6**2 + 0 + 0.5**2) / 4)
+    assert calibration.overconfidence.mean == pytest.approx(0.725 - 0.5)
+    assert math.isnan(calibration.overconfidence.low)
+    assert [(part.low, part.n, part.right) for part in calibration.bins] == [
+        (50, 1, 0.0),
+        (60, 1, 0.0),
+        (80, 1, 1.0),
+        (90, 1, 1.0),
+    ]
     everyone = answers("error-detection", [*(("p", 1, 80, 1),) * 4, *(("q", 1, 80, 0),) * 8])
     # A participant with twice as many answers counts no more than another.
     assert calibrations(everyone, ["error-detection"], ("a",))[0].right.mean == pytest.approx(0.5)
@@ -354,11 +363,11 @@ def test_calibration_by_hand() -> None:
 
 def test_bets_by_hand() -> None:
     rows = [("p", 1, 9, 1), ("p", 1, 1, 0), ("p", 1, 8, 1), ("q", 1, 5, 1), ("q", 1, 5, 0), ("q", 0, 5, 1)]
-    found = betting_results(answers("betting", rows), ["betting"], ("a",))[0]
-    assert found.points.mean == pytest.approx(((9 - 1 + 8) / 3 + (5 - 5 - 5) / 3) / 2)
-    assert found.insight.mean == pytest.approx(stats.spearmanr([9, 1, 8], [1, 0, 1]).statistic)
-    assert (found.insight.n, found.insight.undefined) == (1, 1)
-    assert [(one.low, one.high, one.n) for one in found.bins] == [(1, 3, 1), (4, 6, 3), (7, 9, 2)]
+    result = betting_results(answers("betting", rows), ["betting"], ("a",))[0]
+    assert result.points.mean == pytest.approx(((9 - 1 + 8) / 3 + (5 - 5 - 5) / 3) / 2)
+    assert result.insight.mean == pytest.approx(stats.spearmanr([9, 1, 8], [1, 0, 1]).statistic)
+    assert (result.insight.n, result.insight.undefined) == (1, 1)
+    assert [(part.low, part.high, part.n) for part in result.bins] == [(1, 3, 1), (4, 6, 3), (7, 9, 2)]
 
 
 def scale(items: int) -> Questionnaire:
@@ -378,25 +387,25 @@ def ratings(columns: list[list[int]]) -> pd.DataFrame:
 
 
 def test_alpha_by_hand() -> None:
-    found = reliability(scale(2), ratings([[1, 2, 3, 4, 5], [2, 1, 4, 3, 5]]))
+    result = reliability(scale(2), ratings([[1, 2, 3, 4, 5], [2, 1, 4, 3, 5]]))
     # Both variances are 2.5, that of the sums 3, 3, 7, 7, 10 is 9: 2 · (1 − 5/9).
-    assert found.alpha == pytest.approx(8 / 9)
-    assert found.low < found.alpha < found.high
-    assert [one.reversed for one in found.statements] == [False, True]
-    assert found.statements[0].rest_correlation == pytest.approx(0.8)
-    assert math.isnan(found.statements[0].alpha_without)
+    assert result.alpha == pytest.approx(8 / 9)
+    assert result.low < result.alpha < result.high
+    assert [statement.reversed for statement in result.statements] == [False, True]
+    assert result.statements[0].rest_correlation == pytest.approx(0.8)
+    assert math.isnan(result.statements[0].alpha_without)
 
 
 def test_alpha_of_a_published_formula_in_another_form() -> None:
     rng = np.random.default_rng(9)
     table = (rng.normal(size=(40, 1)) + rng.normal(size=(40, 5)) > 0).astype(int) + 1
-    found = reliability(scale(5), ratings(table.T.tolist()))
+    result = reliability(scale(5), ratings(table.T.tolist()))
     covariances = np.cov(table.T)
     mean, diagonal = covariances[~np.eye(5, dtype=bool)].mean(), np.diag(covariances).mean()
-    assert found.alpha == pytest.approx(5 * mean / (diagonal + 4 * mean))
+    assert result.alpha == pytest.approx(5 * mean / (diagonal + 4 * mean))
     without = np.cov(np.delete(table, 1, axis=1).T)
     mean, diagonal = without[~np.eye(4, dtype=bool)].mean(), np.diag(without).mean()
-    assert found.statements[1].alpha_without == pytest.approx(4 * mean / (diagonal + 3 * mean))
+    assert result.statements[1].alpha_without == pytest.approx(4 * mean / (diagonal + 3 * mean))
 
 
 @pytest.mark.parametrize(
@@ -404,15 +413,15 @@ def test_alpha_of_a_published_formula_in_another_form() -> None:
     [([[1, 2, 3], [1, 2, 3]], "3 of at least 5"), ([[3] * 6, [3] * 6], "same sum"), ([[1, 2, 3, 4, 5, 1]], "one statement")],
 )
 def test_where_there_is_no_alpha_it_says_why(columns: list[list[int]], why: str) -> None:
-    found = reliability(scale(len(columns)), ratings(columns)) if len(columns) > 1 else None
-    if found is None:
-        one = Questionnaire(
+    result = reliability(scale(len(columns)), ratings(columns)) if len(columns) > 1 else None
+    if result is None:
+        single = Questionnaire(
             name="trust", points=5, reverse=(), needs_map=False, source="", licence="", titles={}, introductions={},
             answers={"en": ("1",) * 5}, statements={"en": ("s",)},
         )  # fmt: skip
-        found = reliability(one, ratings(columns))
-    assert math.isnan(found.alpha)
-    assert why in found.why
+        result = reliability(single, ratings(columns))
+    assert math.isnan(result.alpha)
+    assert why in result.why
 
 
 def test_dots_never_cover_each_other_more_than_they_must() -> None:
@@ -420,7 +429,7 @@ def test_dots_never_cover_each_other_more_than_they_must() -> None:
 
     rng = np.random.default_rng(1)
     places = sorted(rng.integers(0, 300, 200).tolist())
-    found = _swarm_rows([float(one) for one in places])
-    for lane in set(found):
-        own = [place for place, at in zip(places, found, strict=True) if at == lane]
+    rows_of_dots = _swarm_rows([float(place) for place in places])
+    for row in set(rows_of_dots):
+        own = [place for place, at in zip(places, rows_of_dots, strict=True) if at == row]
         assert all(later - sooner >= 6 for sooner, later in pairwise(own))

@@ -73,10 +73,10 @@ def test_the_page_is_whole_and_asks_for_nothing_else(text: str) -> None:
     assert not re.findall(r'(?:src|href)="(?!#)', text)
     assert "@import" not in text
     assert "url(" not in text
-    ids = [one["id"] for _, one in structure.tags if "id" in one]
+    ids = [attributes["id"] for _, attributes in structure.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
-    for one in structure.named("a"):
-        assert str(one["href"]).removeprefix("#") in ids, one
+    for link in structure.named("a"):
+        assert str(link["href"]).removeprefix("#") in ids, link
     headings = [int(tag[1]) for tag, _ in structure.tags if tag in ("h1", "h2", "h3")]
     assert headings[0] == 1
     assert headings.count(1) == 1
@@ -148,10 +148,10 @@ def test_numbers_are_kept_for_programs(analysis: Analysis, tmp_path: Path) -> No
 def test_whether_metrics_predict_people_is_told_where_a_run_is_given(tmp_path: Path, text: str) -> None:
     study, run = linked(tmp_path / "s", tasks=[{"task": "class-accuracy", "items": 8, "practice": 0}], scales=[])
     collected = simulate_answers(study, 24, Effect(mix=CAREFUL), seed=1)
-    found = page(analyse(study, collected, agree(run, collected, study)))
-    Structure(found)
-    assert found.index('id="quality"') < found.index('id="agreement"') < found.index('id="provenance"')
-    assert "knowing" in found
+    html = page(analyse(study, collected, agree(run, collected, study)))
+    Structure(html)
+    assert html.index('id="quality"') < html.index('id="agreement"') < html.index('id="provenance"')
+    assert "knowing" in html
     assert 'id="agreement"' not in text
 
 
@@ -175,9 +175,15 @@ def fill(study: Study, people: int) -> None:
         person = store.admit(token=f"t{row}", language="en", simulated=True, recruited={})
         replies, turn = crowd.participant(row), 0
         pages = study.pages(person.group, person.number)
-        for place, one in enumerate(pages):
-            store.reply(person, one.id, replies.content(one, turn), replies.seconds(one), last=place == len(pages) - 1)
-            turn += one.kind == "attention"
+        for place, shown_page in enumerate(pages):
+            store.reply(
+                person,
+                shown_page.id,
+                replies.content(shown_page, turn),
+                replies.seconds(shown_page),
+                last=place == len(pages) - 1,
+            )
+            turn += shown_page.kind == "attention"
     store.close()
 
 

@@ -25,24 +25,24 @@ def recovered(between: Study) -> Analysis:
 
 
 def test_effects_that_were_put_in_are_found_with_their_order_and_size(recovered: Analysis) -> None:
-    found = by_name(recovered)
+    outcomes = by_name(recovered)
     for name in ("error-detection", "class-accuracy", "betting"):
-        one = found[name]
-        sign = 1 if one.facts.better == "high" else -1
-        assert one.conclusion == "differ"
-        assert one.mixed is not None
-        assert one.mixed.overall.p < 0.05
-        means = {some.arm: sign * some.mean for some in one.distributions}
+        outcome = outcomes[name]
+        sign = 1 if outcome.facts.better == "high" else -1
+        assert outcome.conclusion == "differ"
+        assert outcome.mixed is not None
+        assert outcome.mixed.overall.p < 0.05
+        means = {some.arm: sign * some.mean for some in outcome.distributions}
         assert means["grad-cam"] > means["lime"] > means["none"]
-        pairs = {(pair.first, pair.second): pair for pair in one.comparison.contrasts}
+        pairs = {(pair.first, pair.second): pair for pair in outcome.comparison.contrasts}
         first = pairs["grad-cam", "none"]
         assert sign * first.g_low < 1.2 < sign * first.g_high or sign * first.g_high < 1.2 < sign * first.g_low
-        assert one.different(first, 0.05)
-        assert one.without_exclusions.participants == 150
-    told = dict(findings(recovered))
-    assert told["Error detection"].startswith("the arms differ, p < 0.001. Best with grad-cam")
-    assert "Against no explanation: grad-cam +" in told["Error detection"]
-    assert "Against no explanation: grad-cam −" in told["Class accuracy"]  # fewer points off
+        assert outcome.different(first, 0.05)
+        assert outcome.without_exclusions.participants == 150
+    sentences = dict(findings(recovered))
+    assert sentences["Error detection"].startswith("the arms differ, p < 0.001. Best with grad-cam")
+    assert "Against no explanation: grad-cam +" in sentences["Error detection"]
+    assert "Against no explanation: grad-cam −" in sentences["Class accuracy"]  # fewer points off
 
 
 def test_trust_that_is_equal_is_shown_to_be_equal_when_there_are_enough_people(recovered: Analysis) -> None:
@@ -84,15 +84,15 @@ def test_trust_that_differs_is_called_different_and_not_equal(between: Study) ->
 def test_within_subjects_effects_are_found_too(within: Study) -> None:
     effect = Effect.of("grad-cam=1.2", within.protocol, CAREFUL)
     analysis = analyse(within, simulate_answers(within, 36, effect, seed=2))
-    found = by_name(analysis)
+    outcomes = by_name(analysis)
     for name in ("error-detection", "confidence"):
-        assert found[name].conclusion == "differ"
-        pairs = {(pair.first, pair.second): pair for pair in found[name].comparison.contrasts}
-        assert found[name].different(pairs["grad-cam", "none"], 0.05)
-        assert not found[name].different(pairs["lime", "none"], 0.05)
-        assert found[name].mixed.overall.p < 0.01  # type: ignore[union-attr]
-    assert found["trust"].conclusion == "no difference found"
-    assert found["trust"].distributions[0].n == 36
+        assert outcomes[name].conclusion == "differ"
+        pairs = {(pair.first, pair.second): pair for pair in outcomes[name].comparison.contrasts}
+        assert outcomes[name].different(pairs["grad-cam", "none"], 0.05)
+        assert not outcomes[name].different(pairs["lime", "none"], 0.05)
+        assert outcomes[name].mixed.overall.p < 0.01  # type: ignore[union-attr]
+    assert outcomes["trust"].conclusion == "no difference found"
+    assert outcomes["trust"].distributions[0].n == 36
     assert "Greenhouse" in page(analysis)
 
 
@@ -102,8 +102,8 @@ def test_presentation_is_tested_where_it_is_a_factor(crossed: Study) -> None:
     rng = np.random.default_rng(0)
     worse = collected.answers["score"].where(~on_map | (rng.random(len(on_map)) < 0.5), 0.0)
     changed = replace(collected, answers=collected.answers.assign(score=worse))
-    found = by_name(analyse(crossed, changed))["error-detection"].comparison
-    tests = {factor.name: factor for factor in found.factors}
+    comparison = by_name(analyse(crossed, changed))["error-detection"].comparison
+    tests = {factor.name: factor for factor in comparison.factors}
     assert set(tests) == {"Arm", "Presentation", "Arm × presentation"}
     assert tests["Presentation"].p < 0.001
     assert tests["Arm"].p > 0.001
@@ -114,9 +114,9 @@ def test_calibration_is_found_as_it_was_put_in(between: Study) -> None:
     """People who stake by what they know have insight; people who always stake the middle have none."""
     knowing = replace(Effect(mix=CAREFUL), spread=replace(Effect().spread, bets=1.0, moments=2.0))
     blind = replace(knowing, spread=replace(knowing.spread, bets=0.0))
-    found = [analyse(between, simulate_answers(between, 60, one, seed=6)).bets for one in (knowing, blind)]
-    assert all(arm.insight.low > 0 for arm in found[0])
-    assert all(arm.insight.low < 0 < arm.insight.high for arm in found[1])
+    bets = [analyse(between, simulate_answers(between, 60, answer_model, seed=6)).bets for answer_model in (knowing, blind)]
+    assert all(arm.insight.low > 0 for arm in bets[0])
+    assert all(arm.insight.low < 0 < arm.insight.high for arm in bets[1])
 
 
 @pytest.mark.exhaustive

@@ -70,9 +70,9 @@ def walk(visitor: Visitor, language: str, *, thorough: bool) -> None:
 
 def harmless(visitor: Visitor) -> None:
     """Nothing was fetched from elsewhere, no address betrays anything, and cookies are for this server alone."""
-    assert visitor.asked
-    assert all(one.startswith(f"{visitor.server.link}/") for one in visitor.asked), set(visitor.asked)
-    assert not leaks(visitor.server.study, "\n".join(visitor.asked))
+    assert visitor.requested_urls
+    assert all(one.startswith(f"{visitor.server.link}/") for one in visitor.requested_urls), set(visitor.requested_urls)
+    assert not leaks(visitor.server.study, "\n".join(visitor.requested_urls))
     cookies = visitor.context.cookies()
     assert cookies
     assert all(cookie["httpOnly"] and cookie["sameSite"] in ("Lax", "Strict") for cookie in cookies)

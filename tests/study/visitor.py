@@ -140,9 +140,11 @@ class Served:
 
     def experimenter(self, **headers: str) -> Visitor:
         """A browser that is logged in at the desk."""
-        one = self.visitor(**headers)
-        door = one.get("/admin")
+        visitor = self.visitor(**headers)
+        door = visitor.get("/admin")
         assert door.kind == "door"
-        response = one.client.post("/admin/login", data=door.fields | {"password": self.password}, follow_redirects=False)
+        response = visitor.client.post(
+            "/admin/login", data=door.fields | {"password": self.password}, follow_redirects=False
+        )
         assert response.status_code == 303
-        return one
+        return visitor
