@@ -51,9 +51,6 @@ NAMES = frozenset(
 EXEMPT = {("trust.py", "known"), ("test_trust.py", "known"), ("database.py", "one")}
 """By file: a field whose name is a key in files on disk, and a function of SQLAlchemy."""
 
-NOT_YET = frozenset(["study"])
-"""Folders of tests/ whose names still wait for a better one; a folder that has them leaves this list."""
-
 PHRASES = {
     "hangs on": "depends on",
     "hang on": "depend on",
@@ -76,9 +73,8 @@ def modules() -> tuple[Path, ...]:
 @cache
 def covered_files() -> tuple[Path, ...]:
     """Everything in Python whose names have to be plain: the package, its tests, benchmarks, documentation and examples."""
-    folders = [folder for folder in sorted((ROOT / "tests").iterdir()) if folder.is_dir() and folder.name not in NOT_YET]
-    others = [path for folder in (*folders, ROOT / "examples", ROOT / "docs") for path in sorted(folder.rglob("*.py"))]
-    return (*modules(), *sorted((ROOT / "tests").glob("*.py")), *sorted((ROOT / "benchmarks").glob("*.py")), *others)
+    folders = (ROOT / name for name in ("tests", "benchmarks", "docs", "examples"))
+    return (*modules(), *(path for folder in folders for path in sorted(folder.rglob("*.py"))))
 
 
 def imported_names(path: Path) -> set[str]:

@@ -23,8 +23,8 @@ def cluster() -> Iterator[postgres.Cluster]:
         if postgres.REQUIRED in os.environ:
             raise
         pytest.skip(str(missing))
-    with postgres.running() as found:
-        yield found
+    with postgres.running() as server:
+        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -32,8 +32,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a new, empty database, of either kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/url.sqlite"
-    found: postgres.Cluster = request.getfixturevalue("cluster")
-    return found.fresh()
+    server: postgres.Cluster = request.getfixturevalue("cluster")
+    return server.fresh()
 
 
 @pytest.fixture(scope="session")
@@ -47,8 +47,8 @@ def chromium() -> Iterator[Chromium]:
         if browsing.REQUIRED in os.environ:
             raise
         pytest.skip(str(missing))
-    with browsing.chromium() as found:
-        yield found
+    with browsing.chromium() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -24,11 +24,11 @@ def admit(store: AnswerStore, token: str, *, simulated: bool = False, **recruite
 def arrive(store: AnswerStore, names: list[str], threads: int) -> None:
     """Everybody at once, each twice, as impatient people do."""
 
-    def one(name: str) -> None:
+    def enter(name: str) -> None:
         admit(store, name)
 
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(one, [*names, *names]))
+        list(pool.map(enter, [*names, *names]))
 
 
 def serve_arrivals(folder: Path, url: str, names: list[str], gate: Barrier) -> None:
@@ -40,10 +40,10 @@ def serve_arrivals(folder: Path, url: str, names: list[str], gate: Barrier) -> N
     store.close()
 
 
-def serve_answers(folder: Path, url: str, told: Connection) -> None:
+def serve_answers(folder: Path, url: str, sender: Connection) -> None:
     """A process that keeps answers, page after page, and tells so, until somebody ends it."""
     store = AnswerStore.open(Study.read(folder), url)
     person = admit(store, "only")
     for page in range(100_000):
         assert store.reply(person, f"p{page:05d}", {"value": page}, 1.0, last=False)
-        told.send(page)
+        sender.send(page)

@@ -44,11 +44,11 @@ def plant(folder: Path, **changes: Any) -> tuple[Study, str]:
         task = find_task(plan.task)
         further = task.form.pictures if isinstance(task.form, Selection) else 0
         for place in range(plan.practice + plan.items):
-            samples = tuple(f"{plan.task}-{place}-{one}" for one in range(task.traits.images))
+            samples = tuple(f"{plan.task}-{place}-{number}" for number in range(task.traits.images))
             truth: Any = {
                 Percent: float(5 + 13 * place % 95),
                 Decision: float(place % 2),
-                Selection: tuple((place + one) % 3 > 0 for one in range(further)),
+                Selection: tuple((place + number) % 3 > 0 for number in range(further)),
                 Rating: None,
             }[type(task.form)]
             items.append(
@@ -59,14 +59,14 @@ def plant(folder: Path, **changes: Any) -> tuple[Study, str]:
                     samples=samples,
                     predictions=tuple("tabby" for _ in samples),
                     truth=truth,
-                    pictures={one.name: tuple(picture() for _ in samples) for one in protocol.conditions},
+                    pictures={condition.name: tuple(picture() for _ in samples) for condition in protocol.conditions},
                     about="tabby" if task.traits.about_class else "",
-                    further=tuple(f"further-{place}-{one}" for one in range(further)),
+                    further=tuple(f"further-{place}-{number}" for number in range(further)),
                     choices=tuple(picture() for _ in range(further)),
                 )
             )
     subject = {"run": "planted", "model": "planted", "fingerprint": "0" * 32, "digest": "0" * 32, "images": len(items)}
-    stimuli = {"schema": folders.SCHEMA, "subject": subject, "items": [one.as_values() for one in items]}
+    stimuli = {"schema": folders.SCHEMA, "subject": subject, "items": [item.as_values() for item in items]}
     (folder / "stimuli.json").write_text(json.dumps(stimuli))
     (folder / "study.yaml").write_text(yaml.safe_dump(values))
     for room in ("questionnaires", "texts"):

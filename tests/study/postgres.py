@@ -60,12 +60,12 @@ def running() -> Iterator[Cluster]:
 
 def programs() -> Path:
     """The folder with the programs of the newest PostgreSQL that is installed."""
-    found = [Path(one).parent for one in (shutil.which("pg_ctl"),) if one] + sorted(
-        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda one: float(one.parent.name), reverse=True
+    folders = [Path(program).parent for program in (shutil.which("pg_ctl"),) if program] + sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name), reverse=True
     )
-    for one in found:
-        if (one / "initdb").exists():
-            return one
+    for folder in folders:
+        if (folder / "initdb").exists():
+            return folder
     raise MissingError("PostgreSQL is not installed (no initdb)")
 
 

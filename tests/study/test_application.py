@@ -27,10 +27,10 @@ def test_serving_tells_the_links_answers_and_stops_in_peace(tmp_path: Path) -> N
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
-            told = [server.stdout.readline().strip() for _ in range(3)]
-            assert told[0] == "study: Planted (open; 0 finished, 0 begun)"
-            link = told[1].removeprefix("participants: ")
-            assert told[2].startswith(f"experimenter: {link}admin (a lost password: `snellen study password ")
+            lines = [server.stdout.readline().strip() for _ in range(3)]
+            assert lines[0] == "study: Planted (open; 0 finished, 0 begun)"
+            link = lines[1].removeprefix("participants: ")
+            assert lines[2].startswith(f"experimenter: {link}admin (a lost password: `snellen study password ")
             with urllib.request.urlopen(f"{link}health", timeout=10) as response:
                 assert response.read() == b"ok, open\n"
                 assert "server" not in response.headers

@@ -32,8 +32,8 @@ def within(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return plant(tmp_path_factory.mktemp("studies") / "within", tasks=tasks, design="within", scales=[])[0]
 
 
-def _d(one: np.ndarray, other: np.ndarray) -> float:
-    return float((one.mean() - other.mean()) / np.sqrt((one.var(ddof=1) + other.var(ddof=1)) / 2))
+def _d(first: np.ndarray, other: np.ndarray) -> float:
+    return float((first.mean() - other.mean()) / np.sqrt((first.var(ddof=1) + other.var(ddof=1)) / 2))
 
 
 @pytest.mark.parametrize("outcome", ALL)
@@ -42,14 +42,14 @@ def test_a_declared_difference_is_the_difference_of_participants_means(
     everything: Study, outcome: str, declared: float
 ) -> None:
     behaviour = Behaviour.of(everything, Effect({"all": {"grad-cam": declared}}, mix=EARNEST))
-    one, people = behaviour.outcomes[outcome], behaviour.participants(2 * MANY, 5)
+    facts, people = behaviour.outcomes[outcome], behaviour.participants(2 * MANY, 5)
 
     def means(arm: str, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(one.score(people.simulate(outcome, arm, rows))[:, one.counts].mean(axis=1))
+        return np.asarray(facts.score(people.simulate(outcome, arm, rows))[:, facts.counts].mean(axis=1))
 
-    found = _d(means("grad-cam", np.arange(MANY)), means("guided-backprop", np.arange(MANY, 2 * MANY)))
-    sign = 1 if one.higher_is_better else -1
-    assert found * sign == pytest.approx(declared, abs=3.5 * np.sqrt(2 / MANY))  # three and a half standard errors of d
+    d = _d(means("grad-cam", np.arange(MANY)), means("guided-backprop", np.arange(MANY, 2 * MANY)))
+    sign = 1 if facts.higher_is_better else -1
+    assert d * sign == pytest.approx(declared, abs=3.5 * np.sqrt(2 / MANY))  # three and a half standard errors of d
 
 
 @pytest.mark.slow
@@ -58,18 +58,18 @@ def test_within_subjects_a_declared_difference_holds_between_conditions(within: 
     for task, sign in (("error-detection", 1), ("confidence", -1)):
         rows = tables.answers[tables.answers["task"] == task]
         means = rows.groupby(["participant", "arm"])["score"].mean().unstack("arm")
-        found = sign * _d(means["grad-cam"].to_numpy(), means["none"].to_numpy())
-        assert found == pytest.approx(0.6, abs=0.16)
+        d = sign * _d(means["grad-cam"].to_numpy(), means["none"].to_numpy())
+        assert d == pytest.approx(0.6, abs=0.16)
         assert abs(_d(means["guided-backprop"].to_numpy(), means["none"].to_numpy())) < 0.16
 
 
 @pytest.mark.parametrize("outcome", ALL)
 def test_both_readings_of_a_formula_agree(everything: Study, outcome: str) -> None:
-    one = Behaviour.of(everything, Effect()).outcomes[outcome]
+    facts = Behaviour.of(everything, Effect()).outcomes[outcome]
     for ease in (-1.5, 0.0, 1.2):
-        eases = np.full((8000, len(one.items)), ease)
-        scores = one.score(one.simulate(eases, one.noise(8000, np.random.default_rng(1)), 0.7))
-        mean, square = one.moments(eases[:1], 0.7)
+        eases = np.full((8000, len(facts.items)), ease)
+        scores = facts.score(facts.simulate(eases, facts.noise(8000, np.random.default_rng(1)), 0.7))
+        mean, square = facts.moments(eases[:1], 0.7)
         wrong = np.abs(scores.mean(axis=0) - mean[0]) / np.maximum(scores.std(axis=0), 1e-9) * np.sqrt(8000)
         assert wrong.max() < 4.5
         assert (scores**2).mean(axis=0) == pytest.approx(square[0], rel=0.08)
@@ -84,14 +84,16 @@ def test_scores_of_many_at_once_are_the_scores_that_the_tables_hold(everything: 
     assert counted == (tables.participants["excluded"] == "").tolist()
     assert 0 < sum(counted) < 24
     for row, person in tables.participants.iterrows():
-        for name, one in people.behaviour.outcomes.items():
-            if person["state"] != "finished" or (person["arm"] == "none" and one.needs_map):
+        for name, facts in people.behaviour.outcomes.items():
+            if person["state"] != "finished" or (person["arm"] == "none" and facts.needs_map):
                 continue
-            own = one.score(people.simulate(name, person["arm"], np.array([row])))[0]
-            table = tables.ratings if one.scale else tables.answers
-            mine = table[(table["participant"] == person["participant"]) & (table["scale" if one.scale else "task"] == name)]
-            known = dict(zip(mine["item"], mine["score"], strict=True))
-            assert [known[place if one.scale else item] for place, item in enumerate(one.items, 1)] == own.tolist()
+            own = facts.score(people.simulate(name, person["arm"], np.array([row])))[0]
+            table = tables.ratings if facts.scale else tables.answers
+            mine = table[
+                (table["participant"] == person["participant"]) & (table["scale" if facts.scale else "task"] == name)
+            ]
+            score_of = dict(zip(mine["item"], mine["score"], strict=True))
+            assert [score_of[place if facts.scale else item] for place, item in enumerate(facts.items, 1)] == own.tolist()
             compared += 1
     assert compared > 100
 
@@ -118,9 +120,9 @@ def test_people_who_leave_or_do_not_look_come_in_the_assumed_shares_and_are_excl
 def test_stakes_follow_the_probability_of_being_right_only_as_far_as_assumed(everything: Study) -> None:
     def slope(bets: float) -> float:
         people = Behaviour.of(everything, Effect(spread=SkillSpread(bets=bets), mix=EARNEST)).participants(1000, 6)
-        one, given = people.behaviour.outcomes["betting"], people.answers("betting", "none")
-        assert given.beside is not None
-        return float(np.corrcoef((given.value == one.truth).ravel(), given.beside.ravel())[0, 1])
+        facts, answers = people.behaviour.outcomes["betting"], people.answers("betting", "none")
+        assert answers.beside is not None
+        return float(np.corrcoef((answers.value == facts.truth).ravel(), answers.beside.ravel())[0, 1])
 
     assert slope(1.0) > 0.15
     assert abs(slope(0.0)) < 0.04
@@ -128,15 +130,15 @@ def test_stakes_follow_the_probability_of_being_right_only_as_far_as_assumed(eve
 
 def test_a_planted_link_makes_items_easier_arm_by_arm(everything: Study) -> None:
     arms = everything.protocol.arms
-    items = [one.id for one in everything.items if one.task == "error-detection" and not one.practice]
+    items = [item.id for item in everything.items if item.task == "error-detection" and not item.practice]
     draw = np.random.default_rng(0)
     link = {(arm, item): float(draw.normal()) for arm in arms for item in items}
     people = Behaviour.of(everything, Effect(link=link, mix=EARNEST)).participants(2000, 8)
-    one = people.behaviour.outcomes["error-detection"]
-    own = np.stack([one.score(people.answers("error-detection", arm))[:, one.counts].mean(axis=0) for arm in arms])
-    given = np.array([[link[arm, item] for item in items] for arm in arms])
+    facts = people.behaviour.outcomes["error-detection"]
+    own = np.stack([facts.score(people.answers("error-detection", arm))[:, facts.counts].mean(axis=0) for arm in arms])
+    planted = np.array([[link[arm, item] for item in items] for arm in arms])
     # Against what is left when every item's own difficulty is taken away.
-    left, centred = (rows - rows.mean(axis=0) for rows in (own, given))
+    left, centred = (rows - rows.mean(axis=0) for rows in (own, planted))
     assert stats.spearmanr(left.ravel(), centred.ravel()).statistic > 0.9
 
 
@@ -149,20 +151,20 @@ def test_people_who_trust_are_satisfied_and_statements_hang_together(everything:
 
 
 def test_groups_come_in_blocks() -> None:
-    found = assign_groups(3, 11, Rng(0, ()).shared("groups"))
-    assert len(found) == 11
-    assert all(sorted(found[start : start + 3]) == [0, 1, 2] for start in (0, 3, 6))
+    groups = assign_groups(3, 11, Rng(0, ()).shared("groups"))
+    assert len(groups) == 11
+    assert all(sorted(groups[start : start + 3]) == [0, 1, 2] for start in (0, 3, 6))
     assert len(assign_groups(3, 0, Rng(0, ()).shared("groups"))) == 0
 
 
 def test_effects_are_read_as_they_are_written(everything: Study) -> None:
     protocol = everything.protocol
     assert Effect.of("none", protocol) == Effect()
-    found = Effect.of("grad-cam=0.5, trust:guided-backprop=-0.2,none=0.1", protocol)
-    assert found.shifts == {"abilities": {"grad-cam": 0.5, "none": 0.1}, "trust": {"guided-backprop": -0.2}}
-    assert Effect.of(str(found), protocol) == found
-    assert found.d("betting", "grad-cam", ability=True) == 0.5
-    assert found.d("sharpness", "grad-cam", ability=False) == 0
+    effect = Effect.of("grad-cam=0.5, trust:guided-backprop=-0.2,none=0.1", protocol)
+    assert effect.shifts == {"abilities": {"grad-cam": 0.5, "none": 0.1}, "trust": {"guided-backprop": -0.2}}
+    assert Effect.of(str(effect), protocol) == effect
+    assert effect.d("betting", "grad-cam", ability=True) == 0.5
+    assert effect.d("sharpness", "grad-cam", ability=False) == 0
     assert Effect.of("0.3", protocol).shifts == {"all": {"grad-cam": 0.3}}
 
 

@@ -28,7 +28,7 @@ def enter(visitor: Visitor) -> None:
 def counts(visitor: Visitor) -> dict[str, int]:
     """The last line of the table of groups."""
     table = visitor.page.get_by_role("table").first
-    names = [one.inner_text() for one in table.get_by_role("columnheader").all()][2:]
+    names = [header.inner_text() for header in table.get_by_role("columnheader").all()][2:]
     cells = table.get_by_role("row", name=visitor.t("desk.total")).get_by_role("cell").all()
     return dict(zip(names, (int(cell.inner_text()) for cell in cells), strict=True))
 
@@ -146,7 +146,7 @@ def exported(experimenter: Visitor, participant: str) -> list[int]:
         assert {"answers.csv", "answers.parquet", "participants.csv", "ratings.csv", "codebook.md"} <= set(zipped.namelist())
         rows = list(csv.DictReader(io.StringIO(zipped.read("answers.csv").decode())))
     own = [row for row in rows if row["participant"] == participant]
-    return [int(one["value"]) for one in sorted(own, key=lambda one: int(one["position"]))]
+    return [int(answer["value"]) for answer in sorted(own, key=lambda answer: int(answer["position"]))]
 
 
 @pytest.mark.parametrize("language", ["en", "de"])

@@ -40,9 +40,9 @@ def complete(visitor: Visitor, *, answered: dict[str, dict[str, object]] | None 
     visitor.page.bring_to_front()
     visitor.finish()
     expect(visitor.main).to_have_attribute("data-kind", "end")
-    wanted = {name: intended(visitor.server.study, shown) for name, shown in visitor.pages.items()} | (answered or {})
-    assert visitor.stored() == wanted
-    assert kept(visitor) == sorted(wanted)
+    expected = {name: intended(visitor.server.study, shown) for name, shown in visitor.pages.items()} | (answered or {})
+    assert visitor.stored() == expected
+    assert kept(visitor) == sorted(expected)
     assert visitor.visit().state == "finished"
 
 
@@ -149,7 +149,7 @@ def test_the_back_button_leads_to_the_current_page_with_nothing_entered(chromium
             assert visitor.page.go_back() is not None
             assert visitor.place == here
             # A browser likes to enter what it remembers of the page that was here before.
-            assert not any(one.is_checked() for one in visitor.main.get_by_role("radio").all())
+            assert not any(radio.is_checked() for radio in visitor.main.get_by_role("radio").all())
             assert visitor.main.get_by_role("spinbutton").input_value() == ""
         assert visitor.stored() == stored
         complete(visitor)
@@ -195,10 +195,10 @@ def test_two_tabs_at_once_store_one_answer(chromium: Chromium, small: Server) ->
         other.page.goto("/page")
         other.fill(shown, another(answer))
         visitor.fill(shown, answer)
-        for one in (visitor, other):
-            one.button().click(no_wait_after=True)
-        for one in (visitor, other):
-            one.past(shown.id)
+        for tab in (visitor, other):
+            tab.button().click(no_wait_after=True)
+        for tab in (visitor, other):
+            tab.past(shown.id)
         first = visitor.stored()[shown.id]
         assert first in (answer, another(answer))
         assert kept(visitor).count(shown.id) == 1

@@ -44,8 +44,8 @@ def key_in(visitor: Visitor, shown: schedule.Page, answer: dict[str, Any]) -> No
     main = visitor.main
     if shown.kind == "scale":
         scale = visitor.server.study.scales[shown.scale]
-        for statement, given in zip(scale.statements["en"], answer["answers"], strict=True):
-            choose(visitor, main.get_by_role("radiogroup", name=statement).get_by_role("radio"), given - 1)
+        for statement, rating in zip(scale.statements["en"], answer["answers"], strict=True):
+            choose(visitor, main.get_by_role("radiogroup", name=statement).get_by_role("radio"), rating - 1)
     elif shown.kind == "attention":
         choose(visitor, main.get_by_role("radio"), answer["value"] - 1)
     elif shown.item is not None and shown.kind == "trial":

@@ -49,8 +49,8 @@ def test_pictures_of_the_next_page_are_there_when_it_opens(chromium: Chromium, c
             pictures = visitor.page.evaluate(_FETCHED)
             own = [picture for picture in pictures if "/picture/" in picture["name"]]
             assert own
-            assert all(one["complete"] for one in own), "a picture had to be waited for"
-            assert all(one["bytes"] == 0 for one in own), "a picture was fetched again"
+            assert all(picture["complete"] for picture in own), "a picture had to be waited for"
+            assert all(picture["bytes"] == 0 for picture in own), "a picture was fetched again"
             visitor.page.wait_for_load_state("load")
             assert visitor.page.evaluate("window.shifted") < 0.01, shown
             poll(visitor)
@@ -76,14 +76,14 @@ def test_a_place_is_kept_for_pictures_that_are_late(chromium: Chromium, whole: S
         expect(visitor.page.get_by_role("slider")).to_be_visible()
         boxes = "() => [...document.querySelectorAll('img,h1,button')].map((one) => one.getBoundingClientRect().toJSON())"
         early = visitor.page.evaluate(boxes)
-        shown = [one for one in visitor.page.evaluate(_FETCHED) if "/picture/" in one["name"]]
+        shown = [picture for picture in visitor.page.evaluate(_FETCHED) if "/picture/" in picture["name"]]
         assert len(shown) == 3
-        assert not any(one["complete"] for one in shown)
-        for one in late:
-            one.continue_()
+        assert not any(picture["complete"] for picture in shown)
+        for request in late:
+            request.continue_()
         visitor.page.unroute("**/picture/**")
         visitor.page.wait_for_load_state("load")
-        assert all(one["complete"] for one in visitor.page.evaluate(_FETCHED))
+        assert all(picture["complete"] for picture in visitor.page.evaluate(_FETCHED))
         assert visitor.page.evaluate(boxes) == early
         assert visitor.page.evaluate("window.shifted") < 0.01
 
@@ -100,7 +100,7 @@ def test_a_whole_participation_without_scripts(chromium: Chromium, whole: Server
         assert visitor.kind == "end"
         assert visitor.page.get_by_text(visitor.person().code, exact=True).is_visible()
         visit = visitor.visit()
-        assert visitor.stored() == {name: intended(whole.study, one) for name, one in visitor.pages.items()}
+        assert visitor.stored() == {name: intended(whole.study, page) for name, page in visitor.pages.items()}
         assert visit.state == "finished"
         # Without a script, the server measures.
         assert all(reply.seconds > 0 for reply in visit.replies.values())

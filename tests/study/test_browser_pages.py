@@ -23,10 +23,10 @@ def refused(visitor: Visitor, shown: Page) -> None:
     assert visitor.place == shown.id
     # A page that is refused is no error of the application.
     visitor.complaints[:] = [complaint for complaint in visitor.complaints if "422" not in complaint]
-    role, said = announced(visitor.page)
+    role, announcement = announced(visitor.page)
     sentence = visitor.t("refused.line" if shown.kind == "scale" else "refused.missing")
     assert role in ("radio", "spinbutton")
-    assert sentence in said
+    assert sentence in announcement
     assert visitor.main.get_by_text(sentence).first.is_visible()
 
 
@@ -50,8 +50,8 @@ def walk(visitor: Visitor, language: str, *, thorough: bool) -> None:
             filter(None, (shown.id, shown.kind, shown.task or shown.scale, "practice" if shown.practice else ""))
         )
         looked_at(visitor, name, widths)
-        asked = shown.kind in ("attention", "scale") or (shown.kind == "trial" and shown.task != "forward-selection")
-        if thorough and asked and not shown.practice:
+        is_question = shown.kind in ("attention", "scale") or (shown.kind == "trial" and shown.task != "forward-selection")
+        if thorough and is_question and not shown.practice:
             refused(visitor, shown)
             assert not strangers(visitor, language)
             looked_at(visitor, f"{name}-refused", (DESK, PHONE))
@@ -71,7 +71,7 @@ def walk(visitor: Visitor, language: str, *, thorough: bool) -> None:
 def harmless(visitor: Visitor) -> None:
     """Nothing was fetched from elsewhere, no address betrays anything, and cookies are for this server alone."""
     assert visitor.requested_urls
-    assert all(one.startswith(f"{visitor.server.link}/") for one in visitor.requested_urls), set(visitor.requested_urls)
+    assert all(url.startswith(f"{visitor.server.link}/") for url in visitor.requested_urls), set(visitor.requested_urls)
     assert not leaks(visitor.server.study, "\n".join(visitor.requested_urls))
     cookies = visitor.context.cookies()
     assert cookies

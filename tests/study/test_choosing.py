@@ -38,14 +38,14 @@ def _all(choice: ItemChoice) -> list[str]:
 
 pools = st.lists(
     st.builds(
-        lambda label, said, sure: (label, said, sure),
+        lambda label, prediction, sure: (label, prediction, sure),
         st.integers(0, 3),
         st.integers(0, 3),
         st.sampled_from((0.2, 0.6, 0.95)),
     ),
     min_size=1,
     max_size=40,
-).map(lambda some: [Candidate(f"s{place}", *one) for place, one in enumerate(some)])
+).map(lambda some: [Candidate(f"s{place}", *facts) for place, facts in enumerate(some)])
 
 
 @given(pools, st.sampled_from(ONE_IMAGE), st.integers(1, 12), st.integers(0, 3), st.integers(0, 3))
@@ -54,8 +54,8 @@ def test_tasks_about_one_image_are_as_balanced_as_the_images_allow(
     pool: list[Candidate], task: str, items: int, practice: int, seed: int
 ) -> None:
     protocol = _protocol(f"{task}:{items}:{practice}", seed=seed)
-    fit = [one for one in pool if one.right or task != "confidence"]
-    right, wrong = (sum(one.right is answer for one in pool) for answer in (True, False))
+    fit = [candidate for candidate in pool if candidate.right or task != "confidence"]
+    right, wrong = (sum(candidate.right is answer for candidate in pool) for answer in (True, False))
     errors = task in ("error-detection", "betting")
     if len(fit) < items + practice or (errors and not (right and wrong)):
         with pytest.raises(SnellenError, match=task):
@@ -66,18 +66,18 @@ def test_tasks_about_one_image_are_as_balanced_as_the_images_allow(
     assert len(set(_all(choice))) == len(_all(choice)) == items + practice
     counted = [item.images[0] for item in choice.items if not item.practice]
     assert len(counted) == items
-    assert all(one in fit for one in counted)
+    assert all(candidate in fit for candidate in counted)
     if errors:
-        mistakes = sum(not one.right for one in counted)
+        mistakes = sum(not candidate.right for candidate in counted)
         possible = [some for some in range(items + 1) if some <= wrong and items - some <= right]
         assert abs(2 * mistakes - items) == min(abs(2 * some - items) for some in possible)
     elif task == "confidence":
-        bands, there = Counter(one.band for one in counted), Counter(one.band for one in fit)
-        assert all(bands[one] >= max(bands.values()) - 1 or bands[one] == there[one] for one in there)
+        bands, there = Counter(candidate.band for candidate in counted), Counter(candidate.band for candidate in fit)
+        assert all(bands[band] >= max(bands.values()) - 1 or bands[band] == there[band] for band in there)
     else:
         # No class could lend an image to one that has fewer: every class below the largest has given all it has.
-        classes, there = Counter(one.label for one in counted), Counter(one.label for one in fit)
-        assert all(classes[one] >= max(classes.values()) - 1 or classes[one] == there[one] for one in there)
+        classes, there = Counter(candidate.label for candidate in counted), Counter(candidate.label for candidate in fit)
+        assert all(classes[label] >= max(classes.values()) - 1 or classes[label] == there[label] for label in there)
 
 
 @given(st.integers(2, 6), st.integers(3, 20), st.integers(0, 6), st.integers(0, 4))
@@ -87,10 +87,10 @@ def test_classes_are_asked_about_with_typical_images_and_estimated_once(
     pool = _images(classes, each, min(wrong, each))
     choice = choose(pool, _protocol(f"class-accuracy:{classes - 1}:1", seed=seed))
     assert len({item.images[0].label for item in choice.items}) == classes
-    for one in choice.items:
-        assert len({image.label for image in one.images}) == 1
-        assert len({image.sample for image in one.images}) == SHOWN
-        assert sum(not image.right for image in one.images) == round(SHOWN * min(wrong, each) / each)
+    for item in choice.items:
+        assert len({image.label for image in item.images}) == 1
+        assert len({image.sample for image in item.images}) == SHOWN
+        assert sum(not image.right for image in item.images) == round(SHOWN * min(wrong, each) / each)
 
 
 @given(st.integers(1, 4), st.integers(9, 40), st.integers(0, 20), st.integers(0, 4))
@@ -104,10 +104,10 @@ def test_six_further_images_are_others_and_mixed_where_that_is_possible(
     items = classes * (each // (SHOWN + FURTHER))
     choice = choose(pool, _protocol(f"forward-selection:{items}:0", seed=seed))
     assert len(set(_all(choice))) == len(_all(choice)) == items * (SHOWN + FURTHER)
-    asked = Counter(item.images[0].label for item in choice.items)
-    assert max(asked.values()) - min(asked.values()) == 0
-    for one in choice.items:
-        assert {image.label for image in (*one.images, *one.further)} == {one.images[0].label}
+    class_counts = Counter(item.images[0].label for item in choice.items)
+    assert max(class_counts.values()) - min(class_counts.values()) == 0
+    for item in choice.items:
+        assert {image.label for image in (*item.images, *item.further)} == {item.images[0].label}
     if 3 <= wrong <= each - 7:
         first = choose(pool, _protocol("forward-selection:1:0", seed=seed)).items[0]
         assert 2 <= sum(not image.right for image in first.further) <= 4
@@ -120,8 +120,8 @@ def test_how_many_of_the_six_are_wrong_differs() -> None:
 
 def test_another_seed_chooses_other_images() -> None:
     pool = _images(4, 30, 15)
-    found = {tuple(_all(choose(pool, _protocol("error-detection:8:2", seed=seed)))) for seed in range(6)}
-    assert len(found) == 6
+    choices = {tuple(_all(choose(pool, _protocol("error-detection:8:2", seed=seed)))) for seed in range(6)}
+    assert len(choices) == 6
 
 
 def test_classes_and_bands_are_even_where_the_run_has_plenty() -> None:
@@ -154,12 +154,12 @@ def test_images_are_shown_again_only_where_there_are_too_few_and_that_is_said() 
 
 def test_within_subjects_every_condition_meets_right_and_wrong_answers() -> None:
     protocol = _protocol("error-detection:12:0", design="within", presentation=["overlay", "map"])
-    found = choose(_images(4, 30, 15), protocol).items
+    items = choose(_images(4, 30, 15), protocol).items
     for share in range(4):
-        assert Counter(one.images[0].right for one in found[share::4]) in ({True: 1, False: 2}, {True: 2, False: 1})
+        assert Counter(item.images[0].right for item in items[share::4]) in ({True: 1, False: 2}, {True: 2, False: 1})
     # The order is no pattern of right and wrong, as it would be without shuffling the blocks.
     several = [_protocol("error-detection:12:0", seed=seed, design="within") for seed in range(8)]
-    orders = {tuple(one.images[0].right for one in choose(_images(4, 30, 15), one).items) for one in several}
+    orders = {tuple(item.images[0].right for item in choose(_images(4, 30, 15), protocol).items) for protocol in several}
     assert len(orders) > 4
 
 
@@ -187,7 +187,12 @@ def test_what_a_run_cannot_serve_is_refused_with_the_numbers_there_are(pool: lis
 
 def test_maps_of_another_class_are_not_shown_but_count_for_the_accuracy() -> None:
     pool = _images(2, 10, 5)
-    target = [Candidate(one.sample, one.label, one.prediction, one.probability, explained=bool(one.right)) for one in pool]
+    target = [
+        Candidate(
+            candidate.sample, candidate.label, candidate.prediction, candidate.probability, explained=bool(candidate.right)
+        )
+        for candidate in pool
+    ]
     with pytest.raises(SnellenError, match="right on all 10"):
         choose(target, _protocol("error-detection:2:0"))
     choice = choose(target, _protocol("sharpness:2:0"))

@@ -87,7 +87,7 @@ def test_after_a_rehearsal_alone_a_changed_study_begins_anew(study: Study, url: 
 def _changed(study: Study, line: str) -> Study:
     path = study.folder / "study.yaml"
     name = line.split(":", maxsplit=1)[0]
-    kept = [one for one in path.read_text().splitlines() if not one.startswith(f"{name}:")]
+    kept = [line for line in path.read_text().splitlines() if not line.startswith(f"{name}:")]
     path.write_text("\n".join([*kept, line]) + "\n")
     return Study.read(study.folder)
 
@@ -158,7 +158,7 @@ def test_the_file_in_the_folder_is_for_its_owner_alone(study: Study) -> None:
     admit(store, "a")
     files = list(study.folder.glob("answers.sqlite*"))
     assert len(files) == 3
-    assert {one.stat().st_mode & 0o077 for one in files} == {0}
+    assert {path.stat().st_mode & 0o077 for path in files} == {0}
     store.close()
 
 
@@ -173,11 +173,11 @@ def test_answers_that_wait_for_each_other_are_written_together_and_a_refused_one
                 waiting = [threads.submit(store.reply, person, "p000", {"value": 2}, 1.0, last=False) for person in people]
                 while len(store.database._waiting) < len(people):
                     time.sleep(0.001)
-            kept = [one.result() for one in waiting]
+            kept = [future.result() for future in waiting]
         assert kept == [False, True, True, True, True, True]
         assert len(commits) == 1
-        found = [participation.replies["p000"].content for participation in store.participations(simulated=False)]
-        assert found == [{"value": 1}] + [{"value": 2}] * 5
+        contents = [participation.replies["p000"].content for participation in store.participations(simulated=False)]
+        assert contents == [{"value": 1}] + [{"value": 2}] * 5
 
 
 def test_where_the_disk_refuses_nobody_is_told_that_an_answer_was_kept(study: Study) -> None:
@@ -193,7 +193,7 @@ def test_where_the_disk_refuses_nobody_is_told_that_an_answer_was_kept(study: St
                 waiting = [threads.submit(store.reply, person, "p000", {}, 1.0, last=False) for person in people]
                 while len(store.database._waiting) < len(people):
                     time.sleep(0.001)
-            problems = [one.exception() for one in waiting]
+            problems = [future.exception() for future in waiting]
         assert [str(problem) for problem in problems] == ["no space left"] * 3
         event.remove(store.database.engine, "commit", full)
         assert store.reply_count(simulated=False) == 0

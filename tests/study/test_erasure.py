@@ -87,7 +87,9 @@ def test_what_an_erasure_left_is_removed_when_the_store_is_closed_or_opened(stud
 def test_the_command_says_what_is_left(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(AnswerStore.open(study)) as store:
         name = admit(store, "a", PID=ID).participant
-    monkeypatch.setattr(AnswerStore, "open", lambda *given, found=AnswerStore.open: replace(found(*given), patience=0.0))
+    monkeypatch.setattr(
+        AnswerStore, "open", lambda *arguments, open_store=AnswerStore.open: replace(open_store(*arguments), patience=0.0)
+    )
     with _reader(study):
         result = CliRunner().invoke(app, ["erase", str(study.folder), name])
     assert isinstance(result.exception, SnellenError)
@@ -102,9 +104,9 @@ def test_the_desk_says_what_is_left_and_tries_again(tmp_path: Path) -> None:
     with closing(replace(AnswerStore.open(study), patience=0.2)) as store:
         name = admit(store, "a", PID=ID).participant
         experimenter = Served(study, password, store, application(study, store)).experimenter(**{"accept-language": "en"})
-        asked = experimenter.get(f"/admin/erase?participant={name}")
+        question = experimenter.get(f"/admin/erase?participant={name}")
         with _reader(study):
-            response = experimenter.client.post("/admin/erase", data=asked.fields)
+            response = experimenter.client.post("/admin/erase", data=question.fields)
             assert response.status_code == 200
             read_page = Read(response.text)
             assert f"{name} has been erased" in read_page.words
@@ -120,15 +122,15 @@ def test_where_somebody_else_writes_the_desk_says_that_nobody_was_erased(tmp_pat
     study, password = plant(tmp_path / "study", recruiting=["PID"])
     with closing(AnswerStore.open(study)) as store:
         name = admit(store, "a", PID=ID).participant
-        event.listen(store.database.engine, "connect", lambda one, _: one.execute("PRAGMA busy_timeout = 100"))
+        event.listen(store.database.engine, "connect", lambda connection, _: connection.execute("PRAGMA busy_timeout = 100"))
         store.database.engine.dispose()
         experimenter = Served(study, password, store, application(study, store)).experimenter(**{"accept-language": "en"})
-        asked = experimenter.get(f"/admin/erase?participant={name}")
+        question = experimenter.get(f"/admin/erase?participant={name}")
         with closing(sqlite3.connect(study.folder / FILE, isolation_level=None)) as writer:
             writer.execute("BEGIN IMMEDIATE")
             with pytest.raises(SnellenError, match=r"was not erased, because .*locked.*; end what else is writing"):
                 store.erase(name)
-            response = experimenter.client.post("/admin/erase", data=asked.fields)
+            response = experimenter.client.post("/admin/erase", data=question.fields)
         assert response.status_code == 200
         assert f"{name} was not erased" in Read(response.text).words
         assert len(store.participations(simulated=False)) == 1
@@ -164,8 +166,8 @@ def _serve(folder: Path) -> tuple[subprocess.Popen[str], str]:
     words = [sys.executable, "-c", "from snellen.cli.main import main; main()", "study", "serve", str(folder), "--port", "0"]
     server = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert server.stdout is not None
-    told = [server.stdout.readline() for _ in range(3)]
-    return server, told[1].removeprefix("participants: ").strip()
+    lines = [server.stdout.readline() for _ in range(3)]
+    return server, lines[1].removeprefix("participants: ").strip()
 
 
 @pytest.mark.slow

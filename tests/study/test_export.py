@@ -37,9 +37,9 @@ def study(tmp_path: Path) -> Study:
 
 @pytest.fixture
 def store(study: Study) -> Iterator[AnswerStore]:
-    found = AnswerStore.open(study)
-    yield found
-    found.close()
+    opened = AnswerStore.open(study)
+    yield opened
+    opened.close()
 
 
 def take_part(
@@ -67,8 +67,8 @@ def _answer(page: Page, draw: np.random.Generator) -> dict[str, Any]:
 
 def crowd(store: AnswerStore, *, simulated: bool = False) -> list[Participant]:
     people = [
-        take_part(store, f"{simulated} {one}", simulated=simulated, PROLIFIC_PID=f"pid-{one}", EMAIL="a@example.org")
-        for one in range(5)
+        take_part(store, f"{simulated} {number}", simulated=simulated, PROLIFIC_PID=f"pid-{number}", EMAIL="a@example.org")
+        for number in range(5)
     ]
     people.append(take_part(store, f"{simulated} early", simulated=simulated, pages=4))
     return people
@@ -89,24 +89,24 @@ def read(folder: Path, name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_tables_are_read_back_as_they_were_collected(study: Study, store: AnswerStore, tmp_path: Path) -> None:
     crowd(store)
     written = write_export(study, store, tmp_path / "out", simulated=False)
-    assert sorted(one.name for one in written) == sorted(
+    assert sorted(path.name for path in written) == sorted(
         [*(f"{table}.{kind}" for table in TABLES for kind in ("csv", "parquet")), "codebook.json", "codebook.md"]
     )
     collected = collect_data(study, store.participations(simulated=False), simulated=False)
     for name in ABOUT:
-        wanted = getattr(collected, name)
-        for found in read(tmp_path / "out", name):
-            assert list(found.columns) == list(wanted.columns)
-            assert len(found) == len(wanted) > 5
-            for column in wanted:
-                same(found[column], wanted[column])
+        expected = getattr(collected, name)
+        for table in read(tmp_path / "out", name):
+            assert list(table.columns) == list(expected.columns)
+            assert len(table) == len(expected) > 5
+            for column in expected:
+                same(table[column], expected[column])
 
 
-def same(found: pd.Series[Any], wanted: pd.Series[Any]) -> None:
+def same(actual: pd.Series[Any], expected: pd.Series[Any]) -> None:
     """The same values, where an empty text is read back as missing."""
-    for one, other in zip(found.tolist(), wanted.tolist(), strict=True):
+    for value, other in zip(actual.tolist(), expected.tolist(), strict=True):
         missing = other is None or other == "" or (isinstance(other, float) and np.isnan(other))
-        assert (pd.isna(one) or one == "") if missing else str(one) == str(other) or float(one) == float(other)
+        assert (pd.isna(value) or value == "") if missing else str(value) == str(other) or float(value) == float(other)
 
 
 def test_an_empty_study_has_the_columns_and_kinds_of_a_full_one(study: Study, store: AnswerStore, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_an_empty_study_has_the_columns_and_kinds_of_a_full_one(study: Study, st
     crowd(store)
     write_export(study, store, tmp_path / "full", simulated=False)
     for name in TABLES:
-        empty, full = (parquet.read_schema(tmp_path / one / f"{name}.parquet") for one in ("empty", "full"))
+        empty, full = (parquet.read_schema(tmp_path / folder / f"{name}.parquet") for folder in ("empty", "full"))
         assert empty.remove_metadata() == full.remove_metadata()
         assert len(pd.read_csv(tmp_path / "empty" / f"{name}.csv")) == 0
 
@@ -130,15 +130,15 @@ def test_the_codebook_names_every_column_of_every_table(
     text = (tmp_path / f"{prefix}codebook.md").read_text()
     for name in TABLES:
         table = book["tables"][name]
-        columns = [one["name"] for one in table["columns"]]
+        columns = [column["name"] for column in table["columns"]]
         for path in table["files"]:
             read_back = pd.read_csv(tmp_path / path) if path.endswith("csv") else pd.read_parquet(tmp_path / path)
             assert list(read_back.columns) == columns
             assert len(read_back) == table["rows"]
         part = text.split(f"## {prefix}{name}.csv")[1].split("\n## ")[0]
-        for one in table["columns"]:
-            assert f"| `{one['name']}` | {one['kind']} | {one['meaning']} |" in part
-            assert one["meaning"]
+        for column in table["columns"]:
+            assert f"| `{column['name']}` | {column['kind']} | {column['meaning']} |" in part
+            assert column["meaning"]
     assert len(book["groups"]) == len(study.protocol.groups)
     for word in ("error-detection", "forward-selection", "sharpness", "satisfaction", "trust", "guided-backprop"):
         assert f"`{word}" in text
@@ -147,15 +147,15 @@ def test_the_codebook_names_every_column_of_every_table(
 def test_a_simulated_export_says_so_everywhere_and_a_real_one_holds_nobody_of_it(
     study: Study, store: AnswerStore, tmp_path: Path
 ) -> None:
-    real = {one.participant for one in crowd(store)}
-    nobody = {one.participant for one in crowd(store, simulated=True)}
+    real = {person.participant for person in crowd(store)}
+    nobody = {person.participant for person in crowd(store, simulated=True)}
     for simulated, people, others in ((False, real, nobody), (True, nobody, real)):
         written = write_export(study, store, tmp_path, simulated=simulated)
-        assert {one.name.startswith("simulated-") for one in written} == {simulated}
+        assert {path.name.startswith("simulated-") for path in written} == {simulated}
         for path in written:
-            found = content(path)
-            assert not [other for other in others if other in found]
-            assert (SIMULATED in found) == (simulated and path.suffix != ".csv")
+            text = content(path)
+            assert not [other for other in others if other in text]
+            assert (SIMULATED in text) == (simulated and path.suffix != ".csv")
         for name in TABLES:
             for table in read(tmp_path, f"{'simulated-' if simulated else ''}{name}"):
                 assert set(table["participant"]) <= people
@@ -186,18 +186,18 @@ def test_nothing_that_others_know_people_by_leaves_the_table_for_recruiting(
 ) -> None:
     people = crowd(store)
     for path in write_export(study, store, tmp_path, simulated=False):
-        found, known = content(path), path.name.startswith("recruiting")
-        assert "example.org" not in found
-        assert "False 0" not in found  # the token
-        assert ("pid-3" in found) == known
-        assert (people[3].code in found) == known
+        text, recruiting = content(path), path.name.startswith("recruiting")
+        assert "example.org" not in text
+        assert "False 0" not in text  # the token
+        assert ("pid-3" in text) == recruiting
+        assert (people[3].code in text) == recruiting
     for table in read(tmp_path, "recruiting"):
         assert list(table.columns) == ["participant", "completion_code", "id_PROLIFIC_PID", "id_STUDY_ID"]
         rows = table.set_index("participant")
         assert rows.loc[people[3].participant, "completion_code"] == people[3].code
         assert rows.loc[people[3].participant, "id_PROLIFIC_PID"] == "pid-3"
         early = rows.loc[people[5].participant]
-        assert not [one for one in early if not pd.isna(one) and one != ""]  # who has not finished has seen no code
+        assert not [code for code in early if not pd.isna(code) and code != ""]  # who has not finished has seen no code
 
 
 @pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
@@ -250,8 +250,8 @@ def test_commands_on_a_running_study(study: Study, store: AnswerStore, tmp_path:
     crowd(store, simulated=True)
     assert "SIMULATED participants" in command("status", study.folder)
     url = f"sqlite:///{study.folder}/answers.sqlite"
-    told = command("export", study.folder, "--out", tmp_path / "out", "--simulated", "--database", url)
-    assert {Path(one).name.split("-")[0] for one in told.split()} == {"simulated"}
+    output = command("export", study.folder, "--out", tmp_path / "out", "--simulated", "--database", url)
+    assert {Path(path).name.split("-")[0] for path in output.split()} == {"simulated"}
     command("export", study.folder)
     assert (study.folder / "export" / "codebook.md").exists()
     assert "erased" in command("erase", study.folder, people[0].participant)

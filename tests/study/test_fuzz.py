@@ -65,7 +65,7 @@ class Scene:
             "path": path.decode("utf-8", "replace"), "raw_path": path, "query_string": query, "root_path": "",
             "headers": headers, "client": ("192.0.2.7", 4000), "server": ("study", 80),
         }  # fmt: skip
-        parts = [{"type": "http.request", "body": one, "more_body": True} for one in body]
+        parts = [{"type": "http.request", "body": part, "more_body": True} for part in body]
         parts.append({"type": "http.request", "body": b"", "more_body": False})
         sent: list[dict[str, Any]] = []
 
@@ -76,7 +76,7 @@ class Scene:
             sent.append(message)
 
         await self.served.app(scope, receive, send)
-        text = b"".join(one.get("body", b"") for one in sent[1:]).decode("utf-8", "replace")
+        text = b"".join(message.get("body", b"") for message in sent[1:]).decode("utf-8", "replace")
         return Answer(sent[0]["status"], {k.decode(): v.decode() for k, v in sent[0]["headers"]}, text)
 
     def check(self, answer: Answer) -> None:
@@ -84,8 +84,8 @@ class Scene:
         assert answer.status < 500
         assert HEADERS.items() <= answer.headers.items()
         if answer.headers.get("content-type", "").startswith("text/html"):
-            told = answer.text.lower()
-            assert not [one for one in self.secrets if one in told]
+            text = answer.text.lower()
+            assert not [secret for secret in self.secrets if secret in text]
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     visit = store.participations(simulated=False)[0]
     person = store.find(finished.client.cookies[served.app_cookie].partition(".")[0])
     assert person is not None
-    secrets = {one for condition in study.protocol.conditions for one in (condition.arm, condition.name)}
+    secrets = {name for condition in study.protocol.conditions for name in (condition.arm, condition.name)}
     secrets |= {sample for item in study.items for sample in (item.id, *item.samples, *item.further)}
     secrets |= {visit.participant, person.code.lower(), "bystander-id", str(TRUTH), study.key.hex(), "traceback", "simulat"}
     with asyncio.Runner() as loop:
@@ -130,7 +130,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
     names = st.sampled_from(
         ["cookie", "accept-language", "content-type", "x-forwarded-for", "x-snellen-rehearsal", "host", "origin"]
     )
-    values = st.one_of(st.just(FORM.encode()), st.binary(max_size=40).map(lambda one: re.sub(rb"[\0\r\n]", b"", one)))
+    values = st.one_of(st.just(FORM.encode()), st.binary(max_size=40).map(lambda header: re.sub(rb"[\0\r\n]", b"", header)))
     headers = draw(st.lists(st.tuples(names.map(str.encode), values), max_size=4))
     if draw(st.booleans()):
         headers.append((b"content-type", FORM.encode()))
@@ -145,20 +145,20 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _asked(scene: Scene, one: dict[str, Any], cookies: bytes = b"") -> Answer:
+def _ask(scene: Scene, request: dict[str, Any], cookies: bytes = b"") -> Answer:
     routes = _paths(scene)
-    path = routes[one["route"] % len(routes)] if isinstance(one["route"], int) else f"/{one['route']}"
-    raw = re.sub(r"\{\w+\}", lambda _: quote_from_bytes(one["name"]), path).encode("utf-8", "replace")
-    headers = [*one["headers"], *([(b"cookie", cookies)] if cookies else [])]
-    return scene.ask(one["method"], raw, one["query"], headers, one["body"])
+    path = routes[request["route"] % len(routes)] if isinstance(request["route"], int) else f"/{request['route']}"
+    raw = re.sub(r"\{\w+\}", lambda _: quote_from_bytes(request["name"]), path).encode("utf-8", "replace")
+    headers = [*request["headers"], *([(b"cookie", cookies)] if cookies else [])]
+    return scene.ask(request["method"], raw, request["query"], headers, request["body"])
 
 
 @SOME
 @given(some=st.lists(requests(), min_size=1, max_size=4))
 def test_a_stranger_gets_no_failure_and_no_secret(scene: Scene, some: list[dict[str, Any]]) -> None:
     before = len(scene.served.store.participations(simulated=False))
-    for one in some:
-        scene.check(_asked(scene, one))
+    for request in some:
+        scene.check(_ask(scene, request))
     assert len(scene.served.store.participations(simulated=False)) == before
     assert scene.served.store.state == "open"
 
@@ -169,8 +169,8 @@ def test_a_participant_who_sends_anything_gets_no_failure_and_changes_nothing(
     scene: Scene, participant: bytes, some: list[dict[str, Any]]
 ) -> None:
     before = scene.served.store.participations(simulated=False)
-    for one in some:
-        scene.check(_asked(scene, one, participant))
+    for request in some:
+        scene.check(_ask(scene, request, participant))
     assert scene.served.store.participations(simulated=False) == before
 
 
@@ -187,8 +187,8 @@ def test_the_experimenter_who_sends_anything_gets_no_failure_and_erases_nobody(
     scene: Scene, desk: bytes, some: list[dict[str, Any]]
 ) -> None:
     before = len(scene.served.store.participations(simulated=False))
-    for one in some:
-        assert _asked(scene, one, desk).status < 500
+    for request in some:
+        assert _ask(scene, request, desk).status < 500
     assert len(scene.served.store.participations(simulated=False)) == before
     assert scene.served.store.state == "open"
 

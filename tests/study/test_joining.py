@@ -41,7 +41,7 @@ def test_an_item_gives_its_score_to_each_of_its_images(study_and_run, collected)
     counted = collected.counted.answers
     for task, images in (("error-detection", 1), ("class-accuracy", 3)):
         rows = scores[scores["metric"] == f"people:{task}"]
-        items = [one for one in study.items if one.task == task and not one.practice]
+        items = [item for item in study.items if item.task == task and not item.practice]
         assert len(rows) == len(items) * images * (len(ARMS) + 1)
         item = items[0]
         mine = counted[(counted["item"] == item.id) & (counted["arm"] == "lime")]["score"]
@@ -74,11 +74,11 @@ def test_two_presentations_are_told_apart(tmp_path):
 
 def test_what_the_study_says_is_marked_by_who_answered(study_and_run, collected):
     study, run = study_and_run
-    found = people_of(study, collected, run)
-    assert (found.source, found.people, found.left_out) == ("human", 24, 0)
-    assert found.begun <= found.ended
-    assert len(found.ended) == len("2026-01-01")
-    assert [outcome.kind for outcome in found.outcomes] == ["ability", "ability", "scale", "scale"]
+    evidence = people_of(study, collected, run)
+    assert (evidence.source, evidence.people, evidence.left_out) == ("human", 24, 0)
+    assert evidence.begun <= evidence.ended
+    assert len(evidence.ended) == len("2026-01-01")
+    assert [outcome.kind for outcome in evidence.outcomes] == ["ability", "ability", "scale", "scale"]
     rehearsed = people_of(study, answers(study, 24, Effect()), run)
     assert rehearsed.source == "simulated"
     assert {score.source for score in rehearsed.scores} == {"simulated"}
@@ -119,10 +119,10 @@ def test_a_run_a_study_answers_and_the_command_that_joins_them(tmp_path: Path):
             answer(study, store, at)
     result = CliRunner().invoke(app, ["study", "join", str(study.folder), "--run", str(run.folder)])
     assert result.exit_code == 0, result.output
-    (found,) = run.people()
-    assert (found.title, found.source, found.people) == (study.protocol.title, "human", 24)
-    assert {row.sample for row in found.images.itertuples()} <= set(run.samples()["sample"])
-    assert {link.metric for link in found.links} == {"complexity", "sparseness"}
+    (evidence,) = run.people()
+    assert (evidence.title, evidence.source, evidence.people) == (study.protocol.title, "human", 24)
+    assert {row.sample for row in evidence.images.itertuples()} <= set(run.samples()["sample"])
+    assert {link.metric for link in evidence.links} == {"complexity", "sparseness"}
     assert "Error detection" in result.output
     assert "Do metrics predict people?" in result.output
     nobody = CliRunner().invoke(app, ["study", "join", str(study.folder), "--run", str(run.folder), "--simulated"])

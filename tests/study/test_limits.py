@@ -33,15 +33,15 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 @contextmanager
-def _serving(found: uvicorn.Server) -> Iterator[int]:
+def _serving(server: uvicorn.Server) -> Iterator[int]:
     """The port of a server that runs in a thread of the test."""
     with listen("127.0.0.1", 0) as listening:
-        thread = threading.Thread(target=found.run, args=([listening],))
+        thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         try:
             yield listening.getsockname()[1]
         finally:
-            found.should_exit = True
+            server.should_exit = True
             thread.join(30)
             assert not thread.is_alive()
 
@@ -64,19 +64,19 @@ def _connect(port: int, sent: bytes = b"") -> socket.socket:
 
 def _status(connection: socket.socket) -> bytes:
     """The status of the next response, which is read whole; nothing where the connection was ended without one."""
-    found = b""
+    received = b""
     try:
-        while b"\r\n\r\n" not in found:
+        while b"\r\n\r\n" not in received:
             part = connection.recv(1)
             if not part:
                 return b""
-            found += part
-        length = int(found.partition(b"content-length: ")[2].partition(b"\r")[0])
+            received += part
+        length = int(received.partition(b"content-length: ")[2].partition(b"\r")[0])
         while length and (part := connection.recv(length)):
             length -= len(part)
     except ConnectionError:
         pass
-    return found.partition(b" ")[2][:3]
+    return received.partition(b" ")[2][:3]
 
 
 def _accepted(connection: socket.socket, part: bytes, times: int) -> int:
@@ -182,8 +182,8 @@ def test_parts_of_a_request_have_a_size(study: Study, sent: bytes, status: bytes
                 time.sleep(0.002)
         except ConnectionError:
             pass
-        found = _status(connection)
-        assert found in ({status, b""} if status != b"200" else {status})
+        reply = _status(connection)
+        assert reply in ({status, b""} if status != b"200" else {status})
         if status != b"200":
             assert _accepted(connection, b"x" * 100_000, 100) < 100
         assert _asked(port) == b"200"
@@ -197,10 +197,10 @@ def test_the_head_of_150_megabytes_costs_no_memory(study: Study) -> None:
 def test_many_requests_behind_each_other_are_not_queued(study: Study) -> None:
     with _running(study, Limits(50, 50)) as port:
         with _connect(port, (GET + b"\r\n") * 8) as connection:
-            end, found = time.monotonic() + 15, b""
-            while found.count(b"HTTP/1.1 200") < 8 and time.monotonic() < end:
-                found += connection.recv(65536)
-        assert found.count(b"HTTP/1.1 200") == 8
+            end, received = time.monotonic() + 15, b""
+            while received.count(b"HTTP/1.1 200") < 8 and time.monotonic() < end:
+                received += connection.recv(65536)
+        assert received.count(b"HTTP/1.1 200") == 8
         with _connect(port) as connection:
             assert _accepted(connection, (GET + b"\r\n") * 1000, 200) < 200
         assert _asked(port) == b"200"
@@ -208,9 +208,9 @@ def test_many_requests_behind_each_other_are_not_queued(study: Study) -> None:
 
 def _answered(port: int, stack: ExitStack) -> socket.socket:
     """A connection that was answered, and is idle since then."""
-    found = stack.enter_context(_connect(port, GET + b"\r\n"))
-    assert _status(found) == b"200"
-    return found
+    connection = stack.enter_context(_connect(port, GET + b"\r\n"))
+    assert _status(connection) == b"200"
+    return connection
 
 
 def test_one_address_may_have_so_many_connections_and_a_proxy_all(study: Study) -> None:
@@ -242,10 +242,10 @@ def test_where_all_are_being_answered_the_next_is_turned_away_with_a_word(study:
             waiting = [page, *(stack.enter_context(_connect(port, form)) for _ in range(2))]
             time.sleep(1)
             refused = stack.enter_context(_connect(port))
-            told = refused.recv(4096)
-            assert told.startswith(b"HTTP/1.1 503")
-            assert b"Please try again" in told
-        assert [_status(one) for one in waiting] == [b"303"] * 3
+            reply = refused.recv(4096)
+            assert reply.startswith(b"HTTP/1.1 503")
+            assert b"Please try again" in reply
+        assert [_status(connection) for connection in waiting] == [b"303"] * 3
         assert len(store.participations(simulated=False)) == 1
 
 

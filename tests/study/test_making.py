@@ -57,19 +57,19 @@ def study(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def _picture(study: Study, name: str) -> np.ndarray:
-    with Image.open(study.folder / "pictures" / name) as one:
-        return np.asarray(one.convert("RGB"))
+    with Image.open(study.folder / "pictures" / name) as image:
+        return np.asarray(image.convert("RGB"))
 
 
 @pytest.fixture(scope="module")
 def photos(run: Run) -> dict[str, np.ndarray]:
     """The images as the model saw them; a run keeps those of its first dozen, which are compared here."""
     _, samples = reload_subject(run, None, None, Silent(), usage="")
-    found = {sample.id: (255 * sample.image).round().byte().permute(1, 2, 0).numpy() for sample in samples}
+    photos = {sample.id: (255 * sample.image).round().byte().permute(1, 2, 0).numpy() for sample in samples}
     kept = run.record.samples.pictures
     assert len(kept) == 12
-    assert all((run.picture(one) == found[one]).all() for one in kept)
-    return found
+    assert all((run.picture(sample) == photos[sample]).all() for sample in kept)
+    return photos
 
 
 def test_every_picture_is_the_map_of_its_arm_drawn_by_the_rule_of_all(
@@ -81,23 +81,23 @@ def test_every_picture_is_the_map_of_its_arm_drawn_by_the_rule_of_all(
         for name, some in item.pictures.items()
         for sample, picture in zip(item.samples, some, strict=True)
     ]
-    assert len(shown) == 10 * sum(len(one.samples) for one in study.items)
+    assert len(shown) == 10 * sum(len(item.samples) for item in study.items)
     for name, sample, picture in shown:
         arm, _, presentation = name.partition("/")
-        found, photo = _picture(study, picture.name), photos[sample]
-        assert found.shape == (picture.height, picture.width, 3)
+        pixels, photo = _picture(study, picture.name), photos[sample]
+        assert pixels.shape == (picture.height, picture.width, 3)
         if arm == "none":
-            assert (found == _large(photo)).all()
+            assert (pixels == _large(photo)).all()
             continue
         values = np.maximum(run.maps(arm, [sample])[0], 0)
         ends = pictures.limits(values, False)
         alone = pictures.tile(values, False, ends)
         if presentation == "side-by-side":
-            assert (found[:, :320] == _large(photo)).all()
-            assert (found[:, -320:] == _large(alone)).all()
+            assert (pixels[:, :320] == _large(photo)).all()
+            assert (pixels[:, -320:] == _large(alone)).all()
         else:
-            wanted = alone if presentation == "map" else pictures.overlay(photo, values, False, ends)
-            assert (found == _large(wanted)).all()
+            expected = alone if presentation == "map" else pictures.overlay(photo, values, False, ends)
+            assert (pixels == _large(expected)).all()
 
 
 def test_where_maps_lie_over_a_grey_copy_those_without_maps_see_that_copy(
@@ -106,9 +106,9 @@ def test_where_maps_lie_over_a_grey_copy_those_without_maps_see_that_copy(
     values = {"arms": ["grad-cam", "none"], "tasks": [{"task": "confidence", "items": 2, "practice": 0}]}
     study = make(run.folder, tmp_path / "grey", values, observer=Silent())
     for item in study.items:
-        found = _picture(study, item.pictures["none"][0].name)
-        assert (found[..., 0] == found[..., 1]).all()
-        assert (found == _large(pictures.overlay(photos[item.samples[0]], np.zeros((32, 32)), False, (0.0, 0.0)))).all()
+        pixels = _picture(study, item.pictures["none"][0].name)
+        assert (pixels[..., 0] == pixels[..., 1]).all()
+        assert (pixels == _large(pictures.overlay(photos[item.samples[0]], np.zeros((32, 32)), False, (0.0, 0.0)))).all()
 
 
 def _large(picture: np.ndarray) -> np.ndarray:
@@ -130,8 +130,8 @@ def test_the_truth_is_what_the_run_says(run: Run, study: Study) -> None:
         elif item.task == "class-accuracy":
             assert set(rows["label_name"]) == {item.about}
             assert item.truth == pytest.approx(100 * share[item.about], abs=0.01)
-            known = study.subject["classes"][item.about]
-            assert known["images"] == (facts["label_name"] == item.about).sum()
+            facts_of_class = study.subject["classes"][item.about]
+            assert facts_of_class["images"] == (facts["label_name"] == item.about).sum()
         else:
             assert item.truth is None
     answers = Counter(item.truth for item in study.items if item.task == "error-detection" and not item.practice)
@@ -141,16 +141,16 @@ def test_the_truth_is_what_the_run_says(run: Run, study: Study) -> None:
 def test_names_sizes_and_files_tell_nothing_of_arm_or_truth(study: Study) -> None:
     names = list(study.by_picture)
     there = list((study.folder / "pictures").iterdir())
-    assert sorted(one.name for one in there) == sorted(names)
-    assert all(re.fullmatch(r"[0-9a-f]{32}\.webp", one) for one in names)
-    assert len({one.stat().st_mtime for one in there}) == 1
+    assert sorted(path.name for path in there) == sorted(names)
+    assert all(re.fullmatch(r"[0-9a-f]{32}\.webp", name) for name in names)
+    assert len({path.stat().st_mtime for path in there}) == 1
     for item in study.items:
-        sizes = {name: {(one.width, one.height) for one in some} for name, some in item.pictures.items()}
+        sizes = {name: {(picture.width, picture.height) for picture in some} for name, some in item.pictures.items()}
         for presentation in ("overlay", "side-by-side", "map"):
-            assert len({frozenset(one) for name, one in sizes.items() if name.endswith(f"/{presentation}")}) == 1
+            assert len({frozenset(own) for name, own in sizes.items() if name.endswith(f"/{presentation}")}) == 1
         assert sizes["none"] == sizes["grad-cam/overlay"] == sizes["grad-cam/map"]
-    for one in there:
-        with Image.open(one) as picture:
+    for path in there:
+        with Image.open(path) as picture:
             assert picture.format == "WEBP"
             assert not set(picture.info) & {"exif", "xmp", "icc_profile", "comment"}
 
@@ -159,12 +159,12 @@ def test_a_placebo_and_methods_with_signs_are_drawn_like_all_others(
     run: Run, tmp_path: Path, photos: dict[str, np.ndarray]
 ) -> None:
     arms = ["random", "gradient", "gradient(fold=sum)"]
-    found = make(run.folder, tmp_path / "s", {"arms": arms, "tasks": read_tasks("sharpness:2:0")}, observer=Silent())
-    assert found.protocol.arms == tuple(arms)
-    sample, drawn = found.items[0].samples[0], found.items[0].pictures
+    study = make(run.folder, tmp_path / "s", {"arms": arms, "tasks": read_tasks("sharpness:2:0")}, observer=Silent())
+    assert study.protocol.arms == tuple(arms)
+    sample, drawn = study.items[0].samples[0], study.items[0].pictures
     values = run.maps("gradient(fold=sum)", [sample])[0]
     assert (values < 0).any()
-    shown = _picture(found, drawn["gradient(fold=sum)/overlay"][0].name)
+    shown = _picture(study, drawn["gradient(fold=sum)/overlay"][0].name)
     positive = np.maximum(values, 0)
     assert (shown == _large(pictures.overlay(photos[sample], positive, False, pictures.limits(positive, False)))).all()
     assert (shown != _large(pictures.overlay(photos[sample], values, True, pictures.limits(values, True)))).any()
@@ -174,8 +174,8 @@ def test_the_same_seed_chooses_the_same_images_and_another_one_others(run: Run, 
     values = {"arms": ["grad-cam"], "tasks": read_tasks("sharpness:6:0")}
     chosen = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        found = make(run.folder, tmp_path / name, values | {"seed": seed}, observer=Silent())
-        chosen.append([item.samples for item in found.items])
+        study = make(run.folder, tmp_path / name, values | {"seed": seed}, observer=Silent())
+        chosen.append([item.samples for item in study.items])
     assert chosen[0] == chosen[1] != chosen[2]
 
 
@@ -250,8 +250,8 @@ def test_a_failure_while_drawing_leaves_nothing_behind(run: Run, tmp_path: Path,
 
     calls = []
 
-    def breaks(*given: object) -> bytes:
-        calls.append(given)
+    def breaks(*arguments: object) -> bytes:
+        calls.append(arguments)
         if len(calls) > 3:
             raise OSError("no space left on device")
         return b"x"
@@ -270,36 +270,36 @@ class _Blind(nn.Module):
 def test_a_run_of_python_objects_gets_them_again(tmp_path: Path) -> None:
     pictures = torch.rand(6, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     model = _Blind()
-    found = evaluate(model, pictures, methods=["gradient"], metrics=None, out=tmp_path / "run", observer=Silent())
+    run = evaluate(model, pictures, methods=["gradient"], metrics=None, out=tmp_path / "run", observer=Silent())
     values = {"arms": ["gradient"], "tasks": read_tasks("sharpness:4:1")}
     with pytest.raises(SnellenError, match=r"made from Python objects.*classifier=\.\.\., samples=\.\.\."):
-        make(found.folder, tmp_path / "s", values, observer=Silent())
+        make(run.folder, tmp_path / "s", values, observer=Silent())
     with pytest.raises(SnellenError, match="made with other images"):
-        make(found.folder, tmp_path / "s", values, classifier=model, samples=pictures.flip(0), observer=Silent())
-    made = make(found.folder, tmp_path / "s", values, classifier=model, samples=pictures, observer=Silent())
+        make(run.folder, tmp_path / "s", values, classifier=model, samples=pictures.flip(0), observer=Silent())
+    made = make(run.folder, tmp_path / "s", values, classifier=model, samples=pictures, observer=Silent())
     assert made.items[1].predictions == ("class 1",)
     assert made.subject["notes"] == ["6 images without a label can be shown for sharpness only"]
     with pytest.raises(SnellenError, match="no image of the run has a label"):
-        make(found.folder, tmp_path / "t", values | {"tasks": read_tasks("betting:2:0")}, classifier=model, samples=pictures)
+        make(run.folder, tmp_path / "t", values | {"tasks": read_tasks("betting:2:0")}, classifier=model, samples=pictures)
 
 
 def test_what_participants_meet_is_told_before_anybody_comes(study: Study) -> None:
     console = Console(width=100, file=io.StringIO(), record=True)
     console.print(StudyPreview(study))
     text = console.export_text()
-    found = groups(study)
-    assert len(found) == 10
-    for group, one in enumerate(found):
+    counts = groups(study)
+    assert len(counts) == 10
+    for group, counted in enumerate(counts):
         pages = study.pages(group, 0)
-        assert one.pages == len(pages)
-        assert one.minutes == minutes(pages)
-        assert 0 < one.bytes < 1_000_000
-    assert f"{found[0].pages}" in text
+        assert counted.pages == len(pages)
+        assert counted.minutes == minutes(pages)
+        assert 0 < counted.bytes < 1_000_000
+    assert f"{counts[0].pages}" in text
     assert "misses more than 0 of 2 attention checks" in text
     assert "estimates" in text
     assert "lime(samples=20)/side-by-side" in text
     # A participant of the arm without maps rates no sharpness.
-    assert found[-1].trials == found[0].trials - 3
+    assert counts[-1].trials == counts[0].trials - 3
 
 
 def test_the_command_makes_a_study_tells_the_password_once_and_checks_it(run: Run, tmp_path: Path) -> None:
@@ -311,8 +311,8 @@ def test_the_command_makes_a_study_tells_the_password_once_and_checks_it(run: Ru
     )
     out = tmp_path / "study"
     runner = CliRunner()
-    given = ["study", "new", str(out), str(protocol), "--tasks", "sharpness:3:1,confidence:3:0", "--title", "From the line"]
-    result = runner.invoke(app, given)
+    words = ["study", "new", str(out), str(protocol), "--tasks", "sharpness:3:1,confidence:3:0", "--title", "From the line"]
+    result = runner.invoke(app, words)
     assert result.exit_code == 0, result.output
     content = Study.read(out)
     assert (content.protocol.title, content.protocol.seed, content.protocol.languages) == ("From the line", 4, ("en",))
@@ -339,6 +339,8 @@ def test_tasks_that_cannot_be_read_are_refused(text: str) -> None:
 def test_stimuli_never_hold_a_path_and_only_known_keys(study: Study) -> None:
     made = json.loads((study.folder / "stimuli.json").read_text())
     assert set(made) == {"schema", "subject", "items"}
-    assert all("/" not in one["name"] for item in made["items"] for some in item["pictures"].values() for one in some)
+    assert all(
+        "/" not in picture["name"] for item in made["items"] for some in item["pictures"].values() for picture in some
+    )
     assert {item.task for item in study.items} <= set(TASKS)
     assert len(digit_samples()) == study.subject["images"]

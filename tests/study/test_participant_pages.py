@@ -14,17 +14,17 @@ from snellen.study.web.application import application
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Served]:
-    with served(tmp_path / "small", tasks=[{"task": "error-detection", "items": 3, "practice": 1}], attention=1) as one:
-        yield one
+    with served(tmp_path / "small", tasks=[{"task": "error-detection", "items": 3, "practice": 1}], attention=1) as site:
+        yield site
 
 
-def _arms(one: Served) -> Iterator[tuple[str, Visitor]]:
+def _arms(site: Served) -> Iterator[tuple[str, Visitor]]:
     """A participant of every group, each in a browser of their own, with the first arm of the group."""
-    groups = one.study.protocol.groups
-    while len(one.store.participations(simulated=False)) < len(groups):
-        visitor = one.visitor()
-        visitor.arrive(f"?lang={'de' if len(one.store.participations(simulated=False)) % 2 else 'en'}")
-        group = one.store.participations(simulated=False)[-1].group
+    groups = site.study.protocol.groups
+    while len(site.store.participations(simulated=False)) < len(groups):
+        visitor = site.visitor()
+        visitor.arrive(f"?lang={'de' if len(site.store.participations(simulated=False)) % 2 else 'en'}")
+        group = site.store.participations(simulated=False)[-1].group
         yield groups[group][0].arm, visitor
 
 
@@ -35,43 +35,43 @@ def test_every_task_can_be_taken_from_consent_to_code_in_both_languages_and_with
 ) -> None:
     with served(
         tmp_path / "s", tasks=[{"task": task, "items": 2, "practice": 1}], attention=1, arms=["a", "b", NONE]
-    ) as one:
-        for arm, visitor in _arms(one):
+    ) as site:
+        for arm, visitor in _arms(site):
             end = visitor.take_part()
-            visit = one.store.participations(simulated=False)[-1]
-            pages = one.study.pages(visit.group, visit.number)
+            visit = site.store.participations(simulated=False)[-1]
+            pages = site.study.pages(visit.group, visit.number)
             assert visit.state == "finished"
             assert set(visit.replies) == {page.id for page in pages}
             kinds = [read.kind for read in visitor.seen if read.page]
             assert kinds[-len(pages) :] == [page.kind for page in pages]
             assert {read.language for read in visitor.seen} == {visit.language}
-            person = one.store.find(visitor.client.cookies[one.app_cookie].partition(".")[0])
+            person = site.store.find(visitor.client.cookies[site.app_cookie].partition(".")[0])
             assert person is not None
             assert person.code in end.words
             if arm == NONE:
                 spoken = " ".join(read.words for read in visitor.seen if read.kind not in ("end", "consent")).lower()
                 assert not re.search(r"\bmaps?\b|karte|bright|hell", spoken)
                 assert not [name for read in visitor.seen for name in read.pictures if "static" in name["src"]]
-        assert {visit.language for visit in one.store.participations(simulated=False)} == {"en", "de"}
+        assert {visit.language for visit in site.store.participations(simulated=False)} == {"en", "de"}
 
 
 def test_within_subjects_everybody_is_told_when_maps_change_go_or_come(tmp_path: Path) -> None:
     with served(
         tmp_path / "s", design="within", arms=["a", "b", NONE], tasks=[{"task": "sharpness", "items": 3, "practice": 0}]
-    ) as one:
-        told = set()
-        for _, visitor in _arms(one):
+    ) as site:
+        sentences = set()
+        for _, visitor in _arms(site):
             visitor.take_part()
-            visit = one.store.participations(simulated=False)[-1]
-            texts = one.study.texts[visit.language]["change"]
+            visit = site.store.participations(simulated=False)[-1]
+            texts = site.study.texts[visit.language]["change"]
             changes = [read for read in visitor.seen if read.kind == "change"]
-            orders = one.study.protocol.groups[visit.group]
+            orders = site.study.protocol.groups[visit.group]
             for read, before, after in zip(changes, orders, orders[1:], strict=False):
                 name = "gone" if after.arm == NONE else "begin" if before.arm == NONE else "other"
                 assert texts[name].split("**")[0].strip() in read.words
                 assert bool(read.pictures) == (after.arm != NONE)
-                told.add(name)
-        assert told == {"gone", "begin", "other"}
+                sentences.add(name)
+        assert sentences == {"gone", "begin", "other"}
 
 
 def test_what_is_answered_is_what_is_kept(small: Served) -> None:
@@ -159,7 +159,7 @@ def test_after_the_end_every_way_back_leads_to_the_code(small: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "refused"),
+    ("fields", "refused"),
     [
         ({}, {"value", "beside"}),
         ({"value": "0"}, {"beside"}),
@@ -171,13 +171,13 @@ def test_after_the_end_every_way_back_leads_to_the_code(small: Served) -> None:
     ],
 )
 def test_an_answer_that_cannot_be_comes_back_with_the_sentence_beside_it_and_nothing_is_lost(
-    small: Served, given: Fields, refused: set[str]
+    small: Served, fields: Fields, refused: set[str]
 ) -> None:
     visitor = small.visitor()
     read = visitor.arrive("?lang=de")
     while read.kind != "trial":
         read = Read(visitor.client.post("/page", data=read.fields).text)
-    response = visitor.send(read.fields | {"ms": "1500"} | given)
+    response = visitor.send(read.fields | {"ms": "1500"} | fields)
     assert response.status_code == 422
     back = Read(response.text)
     assert back.page == read.page
@@ -187,7 +187,7 @@ def test_an_answer_that_cannot_be_comes_back_with_the_sentence_beside_it_and_not
     assert [own.get("name") for own in focused] == ["value" if "value" in refused else "beside"]
     assert back.fields["ms"] == "1500"
     assert back.fields["shown"] == read.fields["shown"]
-    for name, value in given.items():
+    for name, value in fields.items():
         if name not in refused:
             assert back.fields[name] == value
     assert read.page not in small.store.participations(simulated=False)[0].replies
@@ -210,9 +210,9 @@ def test_a_questionnaire_with_gaps_comes_back_with_what_was_answered(small: Serv
 def test_whoever_withdraws_is_asked_first_and_is_then_done(small: Served) -> None:
     visitor = small.visitor()
     visitor.arrive("?lang=en")
-    asked = visitor.get("/withdraw")
+    question = visitor.get("/withdraw")
     assert small.store.participations(simulated=False)[0].state == "started"
-    response = visitor.client.post("/withdraw", data=asked.fields)
+    response = visitor.client.post("/withdraw", data=question.fields)
     visit = small.store.participations(simulated=False)[0]
     assert visit.state == "withdrawn"
     read_page = Read(response.text)
@@ -236,9 +236,9 @@ def test_when_the_study_is_not_open_nobody_new_comes_in_but_who_is_inside_finish
 
 
 def test_a_full_study_says_so(tmp_path: Path) -> None:
-    with served(tmp_path / "s", people=1) as one:
-        one.visitor().arrive()
-        other = one.visitor()
+    with served(tmp_path / "s", people=1) as site:
+        site.visitor().arrive()
+        other = site.visitor()
         response = other.client.post("/consent", data=other.get("/?lang=en").fields)
         assert response.status_code == 403
         assert "All places are taken" in response.text
@@ -247,14 +247,14 @@ def test_a_full_study_says_so(tmp_path: Path) -> None:
 def test_only_recruiting_ids_that_the_protocol_names_are_kept_also_through_a_change_of_language(tmp_path: Path) -> None:
     with served(
         tmp_path / "s", recruiting=["PROLIFIC_PID"], return_link="https://example.org/done?cc={code}", attention=0
-    ) as one:
-        visitor = one.visitor()
+    ) as site:
+        visitor = site.visitor()
         read = visitor.get("/?PROLIFIC_PID=ab%00c<1&name=Ada&lang=en")
         links = [own["href"] for tag, own in read.elements if tag == "a" and "hreflang" in own]
         assert links == ["/?PROLIFIC_PID=abc%3C1&lang=de"]
         assert "Ada" not in read.text
         visitor.arrive(links[0].removeprefix("/"))
-        assert list(one.store.recruited(simulated=False).values()) == [{"PROLIFIC_PID": "abc<1"}]
+        assert list(site.store.recruited(simulated=False).values()) == [{"PROLIFIC_PID": "abc<1"}]
         end = visitor.take_part()
         code = re.search(r"cc=([0-9A-F]{8})", end.text)
         assert code is not None
@@ -262,14 +262,14 @@ def test_only_recruiting_ids_that_the_protocol_names_are_kept_also_through_a_cha
 
 
 def test_points_of_bets_are_told_at_the_end_and_not_before(tmp_path: Path) -> None:
-    with served(tmp_path / "s", tasks=[{"task": "betting", "items": 4, "practice": 1}]) as one:
-        visitor = one.visitor()
+    with served(tmp_path / "s", tasks=[{"task": "betting", "items": 4, "practice": 1}]) as site:
+        visitor = site.visitor()
         visitor.arrive("?lang=en")
         end = visitor.take_part(lambda read: {"value": "1", "beside": "7"} if read.kind == "trial" else filled(read))
         # Of the four items that count, the model is wrong on the first and the third.
         assert "Points from all your bets: 0" in end.words
-        told = {read.kind for read in visitor.seen if re.search(r"Points (won|lost): 7", read.words)}
-        assert told == {"feedback"}
+        kinds = {read.kind for read in visitor.seen if re.search(r"Points (won|lost): 7", read.words)}
+        assert kinds == {"feedback"}
 
 
 def test_what_follows_is_loaded_ahead_and_can_be(small: Served) -> None:
@@ -277,7 +277,7 @@ def test_what_follows_is_loaded_ahead_and_can_be(small: Served) -> None:
     read = visitor.arrive()
     while read.kind != "end":
         ahead = next((own.get("data-ahead", "") for tag, own in read.elements if tag == "main"), "").split()
-        for name in [*(f"/picture/{one}" for one in ahead), *(one["src"] for one in read.pictures)]:
+        for name in [*(f"/picture/{name}" for name in ahead), *(picture["src"] for picture in read.pictures)]:
             assert visitor.client.get(name).status_code == 200
         for picture in read.pictures:
             assert int(picture["width"]) > 0

@@ -43,9 +43,9 @@ def _analytic(d: float, each: int) -> float:
 def test_power_is_what_the_textbook_says_where_everybody_counts(alone: Study, d: float, each: int) -> None:
     behaviour = Behaviour.of(alone, Effect({"all": {"grad-cam": d}}, mix=EARNEST))
     trials = SimulatedStudies(behaviour, alpha=0.05, studies=600, seed=1)
-    for one in (trials(name, each) for name in behaviour.outcomes):
+    for trial in (trials(name, each) for name in behaviour.outcomes):
         # Three and a half standard errors of a share, and a little for spreads that are not quite equal.
-        assert one.share == pytest.approx(_analytic(d, each), abs=3.5 * np.sqrt(0.25 / 600) + 0.01)
+        assert trial.share == pytest.approx(_analytic(d, each), abs=3.5 * np.sqrt(0.25 / 600) + 0.01)
 
 
 def test_the_number_needed_is_that_of_the_textbook_and_more_are_recruited(alone: Study) -> None:
@@ -68,16 +68,16 @@ def test_the_number_needed_is_that_of_the_textbook_and_more_are_recruited(alone:
 def test_a_study_without_a_difference_finds_one_as_often_as_alpha_says(alone: Study) -> None:
     behaviour = Behaviour.of(alone, Effect())
     trials = SimulatedStudies(behaviour, alpha=0.05, studies=1000, seed=2)
-    for one in (trials(name, 30) for name in behaviour.outcomes):
-        low, high = one.interval
+    for trial in (trials(name, 30) for name in behaviour.outcomes):
+        low, high = trial.interval
         assert low - 0.01 < 0.05 < high + 0.01
 
 
 def test_what_is_corrected_for_costs_power_as_it_does_in_the_analysis(alone: Study, study: Study) -> None:
     effect = Effect({"abilities": {"grad-cam": 0.6}}, mix=EARNEST)
     single, double = (
-        SimulatedStudies(Behaviour.of(one, effect), alpha=0.05, studies=600, seed=4)("class-accuracy", 40).share
-        for one in (alone, study)
+        SimulatedStudies(Behaviour.of(planned, effect), alpha=0.05, studies=600, seed=4)("class-accuracy", 40).share
+        for planned in (alone, study)
     )
     assert single == pytest.approx(_analytic(0.6, 40), abs=0.07)
     # Beside an outcome that does not differ, Holm asks the first of two for half of alpha.
@@ -131,7 +131,7 @@ def test_means_are_those_of_the_study_in_memory(tmp_path: Path, design: str, mon
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("settings", "words"),
     [
         ({"goal": 1.0}, "cannot be planned for"),
         ({"studies": 10}, "at least 100"),
@@ -139,6 +139,6 @@ def test_means_are_those_of_the_study_in_memory(tmp_path: Path, design: str, mon
         ({"outcomes": ["thrust"]}, "did you mean 'trust'"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(study: Study, asked: dict[str, object], words: str) -> None:
+def test_what_cannot_be_planned_is_refused(study: Study, settings: dict[str, object], words: str) -> None:
     with pytest.raises(SnellenError, match=words):
-        power(study, Effect(), **asked)  # type: ignore[arg-type]
+        power(study, Effect(), **settings)  # type: ignore[arg-type]

@@ -23,10 +23,10 @@ _WATCHED: list[tuple[Path, set[str]]] = []
 def _look() -> None:
     """Notes every file with secrets that strangers could read at this moment."""
     for folder, seen in _WATCHED:
-        for one in folder.rglob("*"):
-            secret = one.name.startswith((".writing-", FILE)) or one.name == "secret.json" or one.parent.name == "export"
-            if secret and one.is_file() and one.stat().st_mode & 0o077:
-                seen.add(f"{one.name} {stat.S_IMODE(one.stat().st_mode):o}")
+        for path in folder.rglob("*"):
+            secret = path.name.startswith((".writing-", FILE)) or path.name == "secret.json" or path.parent.name == "export"
+            if secret and path.is_file() and path.stat().st_mode & 0o077:
+                seen.add(f"{path.name} {stat.S_IMODE(path.stat().st_mode):o}")
 
 
 def _hook(name: str, _: tuple[Any, ...], within: list[bool] = []) -> None:  # noqa: B006
@@ -85,8 +85,8 @@ def test_files_of_the_database_that_were_copied_for_everybody_are_closed_to_stra
 def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, bytes]:
     study, _ = plant(tmp_path_factory.mktemp("damaged") / "study")
     with closing(AnswerStore.open(study)) as store:
-        for one in range(8):
-            person = admit(store, f"t{one}")
+        for number in range(8):
+            person = admit(store, f"t{number}")
             for page in range(4):
                 store.reply(person, f"p{page:03d}", {"text": "content " * 40}, 1.0, last=False)
     return study, (study.folder / FILE).read_bytes()

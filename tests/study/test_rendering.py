@@ -20,29 +20,29 @@ def _image(side: int, seed: int = 0) -> torch.Tensor:
 
 
 def _map(side: int, *, signed: bool = False) -> np.ndarray:
-    found = _image(side, seed=1).sum(dim=0).numpy()
-    return found - found.mean() if signed else found
+    values = _image(side, seed=1).sum(dim=0).numpy()
+    return values - values.mean() if signed else values
 
 
 def _decoded(content: bytes) -> np.ndarray:
-    with Image.open(io.BytesIO(content)) as one:
-        assert not one.info.get("exif")
-        assert not one.getexif()
-        return np.asarray(one.convert("RGB"))
+    with Image.open(io.BytesIO(content)) as image:
+        assert not image.info.get("exif")
+        assert not image.getexif()
+        return np.asarray(image.convert("RGB"))
 
 
 @pytest.mark.parametrize("signed", [False, True])
 def test_a_small_picture_is_the_overlay_of_the_report_pixel_for_pixel(signed: bool) -> None:
     photo, values = photograph(_image(SMALL)), _map(SMALL, signed=signed)
     positive = np.where(values > 0, values, 0)
-    for presentation, wanted in (
+    for presentation, expected in (
         ("overlay", pictures.overlay(photo, positive, False, pictures.limits(positive, False))),
         ("map", pictures.tile(positive, False, pictures.limits(positive, False))),
         ("photograph", photo),
     ):
-        found = _decoded(encoded(picture(photo, values, presentation), photo))
-        assert found.shape == (LEAST, LEAST, 3)
-        assert (found == wanted.repeat(10, axis=0).repeat(10, axis=1)).all()
+        pixels = _decoded(encoded(picture(photo, values, presentation), photo))
+        assert pixels.shape == (LEAST, LEAST, 3)
+        assert (pixels == expected.repeat(10, axis=0).repeat(10, axis=1)).all()
 
 
 def test_photo_and_map_stand_side_by_side() -> None:

@@ -42,15 +42,15 @@ def test_every_practice_trial_is_followed_by_its_feedback_and_no_other_trial_is(
 
 
 def test_attention_checks_stand_in_different_stretches_and_ask_for_different_answers(between: Study) -> None:
-    wanted, places = set(), set()
+    requested, places = set(), set()
     for number in range(40):
         pages = between.pages(0, number)
-        found = [place for place, one in enumerate(pages) if one.kind == "attention"]
-        assert len(found) == 2
-        assert sum(page.kind == "trial" and not page.practice for page in pages[: found[0]]) <= 5
-        wanted |= {pages[place].requested for place in found}
-        places |= set(found)
-    assert wanted == {1, 2, 3, 4, 5}
+        checks = [place for place, page in enumerate(pages) if page.kind == "attention"]
+        assert len(checks) == 2
+        assert sum(page.kind == "trial" and not page.practice for page in pages[: checks[0]]) <= 5
+        requested |= {pages[place].requested for place in checks}
+        places |= set(checks)
+    assert requested == {1, 2, 3, 4, 5}
     assert len(places) > 4
 
 
@@ -76,7 +76,7 @@ def test_within_subjects_every_item_is_met_under_every_condition_over_the_groups
     for group in range(len(within.protocol.groups)):
         pages = within.pages(group, group)
         own = [page.item.id for page in pages if page.kind == "trial" and not page.practice and page.item]
-        assert sorted(own) == sorted(one.id for one in within.items if not one.practice)
+        assert sorted(own) == sorted(item.id for item in within.items if not item.practice)
         met += Counter((page.item.id, page.condition.name) for page in pages if page.kind == "trial" and page.item)
     counts = {count for (item, _), count in met.items() if item != "error-detection-0"}
     assert counts == {2}  # three conditions need six orders, and each of three shares comes twice
@@ -174,8 +174,8 @@ def _visit(study: Study, *, missed: int = 0, seconds: float = 4.0, state: str = 
 def test_replies_become_scores(between: Study) -> None:
     tables = collect_data(between, [_visit(between)], simulated=False)
     assert len(tables.answers) == len(between.items)
-    found = tables.answers[tables.answers["task"] == "error-detection"].set_index("item")["score"]
-    assert found.to_dict() == {f"error-detection-{place}": float(place % 2) for place in range(7)}
+    scores = tables.answers[tables.answers["task"] == "error-detection"].set_index("item")["score"]
+    assert scores.to_dict() == {f"error-detection-{place}": float(place % 2) for place in range(7)}
     estimates = tables.answers[tables.answers["task"] == "class-accuracy"].set_index("item")["score"]
     assert estimates["class-accuracy-2"] == abs(1 - (5 + 13 * 2))
     trust = tables.ratings[tables.ratings["scale"] == "trust"]

@@ -29,13 +29,13 @@ def test_both_languages_have_the_same_sentences_with_the_same_words_to_fill_in()
 
 
 def test_every_sentence_is_used_and_every_used_sentence_is_there() -> None:
-    asked = {(source.name, name) for source in SOURCES for name in USED.findall(source.read_text())}
-    assert len(asked) > 100
-    patterns = {name: re.compile(re.escape(name).replace(r"\*", r"[^.]+")) for _, name in asked}
-    for source, name in asked:
-        assert any(patterns[name].fullmatch(known) for known in shipped()), (source, name)
-    for known in shipped():
-        assert any(pattern.fullmatch(known) for pattern in patterns.values()), known
+    used = {(source.name, name) for source in SOURCES for name in USED.findall(source.read_text())}
+    assert len(used) > 100
+    patterns = {name: re.compile(re.escape(name).replace(r"\*", r"[^.]+")) for _, name in used}
+    for source, name in used:
+        assert any(patterns[name].fullmatch(sentence) for sentence in shipped()), (source, name)
+    for sentence in shipped():
+        assert any(pattern.fullmatch(sentence) for pattern in patterns.values()), sentence
 
 
 def test_words_are_filled_in_and_nothing_in_them_is_markup() -> None:
@@ -58,7 +58,7 @@ def _edited(study: Study, change: Any) -> Study:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda texts: texts["consent"].pop("agree"), r"de.yaml' has no 'consent.agree'; Snellen's own text says: I agree"),
         (lambda texts: texts["consent"].update(agre="Ja"), r"unknown name 'consent.agre'; did you mean 'consent.agree'"),
@@ -70,17 +70,17 @@ def _edited(study: Study, change: Any) -> Study:
         (lambda texts: texts.update(common="Weiter"), "has no 'common"),
     ],
 )
-def test_a_text_that_was_edited_badly_is_refused_in_a_sentence(change: Any, told: str, tmp_path: Path) -> None:
+def test_a_text_that_was_edited_badly_is_refused_in_a_sentence(change: Any, message: str, tmp_path: Path) -> None:
     study, _ = plant(tmp_path / "s")
-    with pytest.raises(SnellenError, match=told):
+    with pytest.raises(SnellenError, match=message):
         check_texts(_edited(study, change))
 
 
 def test_a_text_that_was_edited_well_is_what_people_read(tmp_path: Path) -> None:
     study, _ = plant(tmp_path / "s")
-    found = check_texts(_edited(study, lambda texts: texts["end"].update(text="Ende.\n\n**Kontakt:** <ada@example.org>")))
-    assert found["de"].rich("end.text") == "<p>Ende.</p>\n<p><strong>Kontakt:</strong> &lt;ada@example.org&gt;</p>"
-    assert set(found) == {"en", "de"}
+    texts = check_texts(_edited(study, lambda texts: texts["end"].update(text="Ende.\n\n**Kontakt:** <ada@example.org>")))
+    assert texts["de"].rich("end.text") == "<p>Ende.</p>\n<p><strong>Kontakt:</strong> &lt;ada@example.org&gt;</p>"
+    assert set(texts) == {"en", "de"}
 
 
 def test_a_third_language_needs_only_its_file(tmp_path: Path) -> None:

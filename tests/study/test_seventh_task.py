@@ -209,8 +209,8 @@ def test_people_answer_it_on_its_page_and_the_answer_is_scored_and_exported(stud
         visitor.take_part(answer)
         practice = next(item for item in study.items if item.practice)
         assert isinstance(practice.truth, float)
-        told = next(read for read in visitor.seen if read.kind == "feedback")
-        assert f"The doubt was {round(practice.truth)}" in told.words
+        feedback = next(read for read in visitor.seen if read.kind == "feedback")
+        assert f"The doubt was {round(practice.truth)}" in feedback.words
         data = collect_data(study, store.participations(simulated=False), simulated=False)
         rows = data.answers[data.answers["task"] == "doubt"]
         assert len(rows) == 5

@@ -54,9 +54,9 @@ async def _played(study: Study, server: Server, store: AnswerStore) -> Simulatio
 
     killing = asyncio.create_task(kill())
     faults = Faults(reload=0.1, double=0.15, back=0.15)
-    found = await simulate(study, server.link, PEOPLE, EFFECT, seed=SEED, concurrency=6, faults=faults)
+    simulation = await simulate(study, server.link, PEOPLE, EFFECT, seed=SEED, concurrency=6, faults=faults)
     await killing
-    return found
+    return simulation
 
 
 @pytest.fixture(scope="module")
@@ -87,12 +87,12 @@ def test_every_answer_is_the_one_that_was_meant(played: Played) -> None:
     for log in played.simulation.logs:
         person = played.store.find(log.token)
         assert person is not None
-        replies, one, turn = participations[person.participant].replies, people.participant(log.row), 0
+        replies, participant, turn = participations[person.participant].replies, people.participant(log.row), 0
         pages = played.study.pages(person.group, person.number)
         assert list(replies) == [page.id for page in pages]
         for page in pages:
-            assert dict(replies[page.id].content) == one.content(page, turn)
-            assert replies[page.id].seconds == pytest.approx(one.seconds(page), abs=0.001)
+            assert dict(replies[page.id].content) == participant.content(page, turn)
+            assert replies[page.id].seconds == pytest.approx(participant.seconds(page), abs=0.001)
             turn += page.kind == "attention"
             compared[page.kind] += 1
     assert compared["trial"] > 150
@@ -151,8 +151,8 @@ def test_the_books_find_what_is_lost_and_what_is_changed(played: Played) -> None
     page = next(iter(log.sent))
     kept, log.sent[page] = log.sent[page], {"value": -1}
     try:
-        known = len(played.store.participations(simulated=True)) - PEOPLE
-        check = ServedStudy(played.server.link, played.store, before=known - 1).compare(played.simulation)
+        others = len(played.store.participations(simulated=True)) - PEOPLE
+        check = ServedStudy(played.server.link, played.store, before=others - 1).compare(played.simulation)
     finally:
         log.confirmed.discard("p999")
         log.sent[page] = kept

@@ -21,12 +21,12 @@ NUMBERS = np.random.default_rng(4)
 
 
 def study_of(folder: Path, **changes: Any) -> Study:
-    given = {
+    settings = {
         "arms": ["grad-cam", "lime", "random", "none"],
         "tasks": [{"task": "error-detection", "items": 4}],
         "scales": [],
     }
-    return plant(folder, **(given | changes))[0]
+    return plant(folder, **(settings | changes))[0]
 
 
 def collected(values: dict[str, Any], task: str = "error-detection", items: int = 4, spread: float = 0.3) -> StudyData:
@@ -53,20 +53,20 @@ def levels(mean: float, people: int, deviation: float = 1.0) -> np.ndarray:
 
 
 def standing(outcome: TaskOutcome, method: str) -> MethodStanding:
-    return next(one for one in outcome.standings if one.method == method)
+    return next(row for row in outcome.standings if row.method == method)
 
 
 def test_the_comparison_is_welch_s_with_people_as_values(tmp_path):
     mine, theirs = levels(1.0, 20, 1.0), levels(0.2, 30, 2.0)
     study = study_of(tmp_path / "s", arms=["lime", "none"])
     outcome = outcomes(study, collected({"lime": mine, "none": theirs}), ())[0]
-    found = standing(outcome, "lime").against[0]
+    difference = standing(outcome, "lime").against[0]
     t_test = scipy.stats.ttest_ind(mine, theirs, equal_var=False)
     low, high = t_test.confidence_interval(0.95)
-    assert (found.mean, found.low, found.high, found.p) == pytest.approx((0.8, low, high, t_test.pvalue))
-    assert found.people == 20
-    assert found.margin == pytest.approx(0.2 * math.sqrt((1.0 + 4.0) / 2))
-    arm = next(one for one in outcome.arms if one.method == "lime")
+    assert (difference.mean, difference.low, difference.high, difference.p) == pytest.approx((0.8, low, high, t_test.pvalue))
+    assert difference.people == 20
+    assert difference.margin == pytest.approx(0.2 * math.sqrt((1.0 + 4.0) / 2))
+    arm = next(arm for arm in outcome.arms if arm.method == "lime")
     assert (arm.mean, arm.people) == (pytest.approx(1.0), 20)
     assert (arm.low, arm.high) == pytest.approx(scipy.stats.t.interval(0.95, 19, 1.0, 1 / math.sqrt(20)))
 
@@ -76,11 +76,12 @@ def test_more_answers_of_the_same_people_are_no_more_people(tmp_path):
     few, many = (
         study_of(tmp_path / str(n), arms=["lime", "none"], tasks=[{"task": "error-detection", "items": n}]) for n in (4, 40)
     )
-    found = [
-        standing(outcomes(one, collected(values, items=n), ())[0], "lime").against[0] for one, n in ((few, 4), (many, 40))
+    differences = [
+        standing(outcomes(study, collected(values, items=n), ())[0], "lime").against[0]
+        for study, n in ((few, 4), (many, 40))
     ]
-    assert found[0].p == pytest.approx(found[1].p)
-    assert found[0].people == found[1].people == 15
+    assert differences[0].p == pytest.approx(differences[1].p)
+    assert differences[0].people == differences[1].people == 15
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_sharpness_is_judged_by_controls(tmp_path, sharp, verdict, words):
     method_standing = standing(outcome, "lime")
     assert (outcome.kind, method_standing.verdict) == ("sharpness", verdict)
     assert words in method_standing.reason
-    assert {one.other for one in method_standing.against} == {"random", "edge"}
+    assert {contrast.other for contrast in method_standing.against} == {"random", "edge"}
     assert standing(outcome, "edge").reason == "a control, which knows nothing about the model"
     alone = outcomes(study_of(tmp_path / "t", arms=["lime"], tasks=[{"task": "sharpness", "items": 4}]),
                      collected({"lime": values["lime"]}, "sharpness"), ["random"])[0]  # fmt: skip
@@ -193,20 +194,20 @@ def test_a_questionnaire_is_shown_and_not_judged(tmp_path):
         for arm, how in (("lime", "overlay"), ("none", "photograph")) for at in range(20) for number in range(1, 9)
     ]  # fmt: skip
     answers = StudyData(answers.participants, answers.answers, pd.DataFrame(ratings))
-    found = outcomes(study, answers, ())[-1]
-    assert (found.name, found.kind) == ("trust", "scale")
-    assert [(one.method, one.mean) for one in found.arms] == [("lime", 4.0), ("none", 3.0)]
-    assert (found.standings[0].verdict, found.standings[0].reason) == ("not counted", SCALE)
+    outcome = outcomes(study, answers, ())[-1]
+    assert (outcome.name, outcome.kind) == ("trust", "scale")
+    assert [(arm.method, arm.mean) for arm in outcome.arms] == [("lime", 4.0), ("none", 3.0)]
+    assert (outcome.standings[0].verdict, outcome.standings[0].reason) == ("not counted", SCALE)
 
 
 def test_the_order_of_rows_changes_nothing(tmp_path):
     study = study_of(tmp_path / "s")
     answers = collected({arm: NUMBERS.normal(0, 1, 14) for arm in ("grad-cam", "lime", "random", "none")})
     mixed = StudyData(answers.participants, answers.answers.sample(frac=1, random_state=2), answers.ratings)
-    first, second = (outcomes(study, one, ["random"])[0] for one in (answers, mixed))
+    first, second = (outcomes(study, table, ["random"])[0] for table in (answers, mixed))
     for mine, other in zip(first.standings, second.standings, strict=True):
         assert (mine.method, mine.verdict) == (other.method, other.verdict)
-        assert [one.p for one in mine.against] == pytest.approx([one.p for one in other.against])
+        assert [contrast.p for contrast in mine.against] == pytest.approx([contrast.p for contrast in other.against])
 
 
 def test_a_useless_map_is_praised_in_at_most_one_study_of_twenty():
@@ -215,6 +216,6 @@ def test_a_useless_map_is_praised_in_at_most_one_study_of_twenty():
     studies = 600
     for _ in range(studies):
         mine, theirs = (pd.Series(draw.binomial(12, 0.7, 16) / 12) for _ in range(2))
-        found = contrast(mine, theirs, "none", higher=True, paired=False)
-        praised += found.p < 0.05 and found.mean > 0
+        difference = contrast(mine, theirs, "none", higher=True, paired=False)
+        praised += difference.p < 0.05 and difference.mean > 0
     assert 0.008 < praised / studies < 0.05

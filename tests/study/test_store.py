@@ -47,9 +47,9 @@ def study(tmp_path: Path) -> Study:
 
 @pytest.fixture
 def store(study: Study, url: str, clock: Clock) -> Iterator[AnswerStore]:
-    found = AnswerStore.open(study, url, now=clock)
-    yield found
-    found.close()
+    opened = AnswerStore.open(study, url, now=clock)
+    yield opened
+    opened.close()
 
 
 def finish(store: AnswerStore, person: Participant) -> None:
@@ -83,16 +83,16 @@ def test_what_a_participant_did_is_read_back_as_it_was(store: AnswerStore, study
     assert (visit.participant, visit.number, visit.group, visit.state) == (person.participant, 0, person.group, "finished")
     assert (visit.started, visit.finished) == ("2026-03-01T00:00:00.000+00:00", "2026-03-01T00:02:00.000+00:00")
     assert visit.replies == replies
-    found = store.find("a")
-    assert found is not None
-    assert found.state == "finished"
+    person_now = store.find("a")
+    assert person_now is not None
+    assert person_now.state == "finished"
     assert len(collect_data(study, store.participations(simulated=False), simulated=False).participants) == 1
 
 
 def test_names_codes_and_orders_of_participants_are_their_own(store: AnswerStore) -> None:
-    people = [admit(store, f"t{one}") for one in range(30)]
-    assert [one.number for one in people] == list(range(30))
-    assert len({one.participant for one in people}) == len({one.code for one in people}) == 30
+    people = [admit(store, f"t{number}") for number in range(30)]
+    assert [person.number for person in people] == list(range(30))
+    assert len({person.participant for person in people}) == len({person.code for person in people}) == 30
 
 
 def test_whoever_comes_twice_is_the_same_participant_also_when_the_study_is_closed(store: AnswerStore) -> None:
@@ -162,34 +162,34 @@ def test_numbers_that_are_none_are_refused(store: AnswerStore, wrong: float) -> 
 
 
 def test_without_drop_out_every_block_holds_every_group_once_in_changing_order(store: AnswerStore) -> None:
-    order = [admit(store, f"t{one}").group for one in range(30)]
+    order = [admit(store, f"t{number}").group for number in range(30)]
     blocks = [tuple(order[start : start + 3]) for start in range(0, 30, 3)]
     assert all(sorted(block) == [0, 1, 2] for block in blocks)
     assert len(set(blocks)) > 2
 
 
 def test_two_hundred_arriving_at_once_leave_the_groups_balanced(store: AnswerStore) -> None:
-    crowds.arrive(store, [f"t{one}" for one in range(200)], 32)
+    crowds.arrive(store, [f"t{number}" for number in range(200)], 32)
     counts = groups(store)
     assert counts.total() == 200
     assert spread(counts) <= 1
-    assert sorted(one.number for one in store.participations(simulated=False)) == list(range(200))
+    assert sorted(participation.number for participation in store.participations(simulated=False)) == list(range(200))
 
 
 @pytest.mark.slow
 def test_arriving_at_several_servers_at_once_leaves_the_groups_balanced(study: Study, url: str) -> None:
     # Half of the people try two servers, and the tables are made by whichever server comes first.
-    names = [f"t{one}" for one in range(200)]
+    names = [f"t{number}" for number in range(200)]
     gate = crowds.PROCESSES.Barrier(3)
     servers = [
         crowds.PROCESSES.Process(target=crowds.serve_arrivals, args=(study.folder, url, some, gate))
         for some in (names[:100], names[50:150], names[100:])
     ]
-    for one in servers:
-        one.start()
-    for one in servers:
-        one.join()
-        assert one.exitcode == 0
+    for server in servers:
+        server.start()
+    for server in servers:
+        server.join()
+        assert server.exitcode == 0
     store = AnswerStore.open(study, url)
     counts = groups(store)
     store.close()
@@ -217,15 +217,15 @@ def test_two_servers_that_open_a_new_database_at_once_both_succeed(study: Study,
 
 
 def test_answers_survive_the_sudden_death_of_the_server(study: Study, url: str) -> None:
-    heard, told = crowds.PROCESSES.Pipe(duplex=False)
-    server = crowds.PROCESSES.Process(target=crowds.serve_answers, args=(study.folder, url, told))
+    receiver, sender = crowds.PROCESSES.Pipe(duplex=False)
+    server = crowds.PROCESSES.Process(target=crowds.serve_answers, args=(study.folder, url, sender))
     server.start()
-    told.close()
-    pages = [heard.recv() for _ in range(40)]
+    sender.close()
+    pages = [receiver.recv() for _ in range(40)]
     server.kill()
     with suppress(EOFError):
         while True:
-            pages.append(heard.recv())
+            pages.append(receiver.recv())
     server.join()
     store = AnswerStore.open(study, url)
     person = store.find("only")
@@ -237,22 +237,27 @@ def test_answers_survive_the_sudden_death_of_the_server(study: Study, url: str) 
 
 
 def test_the_place_of_who_left_is_given_to_the_next(store: AnswerStore, clock: Clock) -> None:
-    people = [admit(store, f"t{one}") for one in range(6)]
+    people = [admit(store, f"t{number}") for number in range(6)]
     store.withdraw(people[1])
     assert admit(store, "after withdrawal").group == people[1].group
     assert store.erase(people[4].participant)
     assert admit(store, "after erasure").group == people[4].group
     clock.pass_minutes(59)
-    for one in (0, 2, 3):
-        finish(store, people[one])
+    for number in (0, 2, 3):
+        finish(store, people[number])
     clock.pass_minutes(2)
     # Only number 5 and the two late-comers said nothing for an hour.
     silent = {people[5].group, people[1].group, people[4].group}
-    assert {admit(store, f"late {one}").group for one in range(3)} == silent
+    assert {admit(store, f"late {number}").group for number in range(3)} == silent
     # Who comes back is let in and counts.
     assert store.reply(people[5], "p000", {}, 1.0, last=True)
     assert (
-        Counter(one.group for one in store.participations(simulated=False) if one.state == "finished")[people[5].group] == 2
+        Counter(
+            participation.group
+            for participation in store.participations(simulated=False)
+            if participation.state == "finished"
+        )[people[5].group]
+        == 2
     )
 
 
@@ -261,9 +266,9 @@ def test_groups_of_those_who_finish_stay_balanced_under_drop_out(store: AnswerSt
     draw = np.random.default_rng(0)
     leaving = (0.5, 0.05, 0.25)
     inside: list[Participant] = []
-    for one in range(150):
+    for number in range(150):
         clock.pass_minutes(5)
-        inside.append(admit(store, f"t{one}"))
+        inside.append(admit(store, f"t{number}"))
         if len(inside) > 10:
             person = inside.pop(0)
             if draw.random() > leaving[person.group]:
@@ -271,26 +276,37 @@ def test_groups_of_those_who_finish_stay_balanced_under_drop_out(store: AnswerSt
             elif draw.random() < 0.5:
                 store.withdraw(person)
     admitted = groups(store)
-    done = Counter(one.group for one in store.participations(simulated=False) if one.state == "finished")
+    done = Counter(
+        participation.group for participation in store.participations(simulated=False) if participation.state == "finished"
+    )
     assert done.total() > 80
     assert spread(admitted) > 15  # so many more had to be admitted to the group that people leave
     assert spread(done) <= 10  # of the ten who are on the way, some will leave
     for person in inside:
         finish(store, person)
     clock.pass_minutes(61)
-    for one in range(12):
-        finish(store, admit(store, f"end {one}"))
-    assert spread(Counter(one.group for one in store.participations(simulated=False) if one.state == "finished")) <= 1
+    for number in range(12):
+        finish(store, admit(store, f"end {number}"))
+    assert (
+        spread(
+            Counter(
+                participation.group
+                for participation in store.participations(simulated=False)
+                if participation.state == "finished"
+            )
+        )
+        <= 1
+    )
 
 
 def test_real_and_simulated_participants_are_numbered_assigned_and_listed_apart(store: AnswerStore) -> None:
-    order = [admit(store, f"r{one}").group for one in range(6)]
-    rehearsed = [admit(store, f"s{one}", simulated=True, PROLIFIC_PID="s") for one in range(6)]
-    assert [one.number for one in rehearsed] == list(range(6))
-    assert sorted(one.group for one in rehearsed) == sorted(order)
-    assert {one.simulated for one in store.participations(simulated=False)} == {False}
-    assert {one.simulated for one in store.participations(simulated=True)} == {True}
-    assert set(store.recruited(simulated=True)) == {one.participant for one in rehearsed}
+    order = [admit(store, f"r{number}").group for number in range(6)]
+    rehearsed = [admit(store, f"s{number}", simulated=True, PROLIFIC_PID="s") for number in range(6)]
+    assert [person.number for person in rehearsed] == list(range(6))
+    assert sorted(person.group for person in rehearsed) == sorted(order)
+    assert {participation.simulated for participation in store.participations(simulated=False)} == {False}
+    assert {participation.simulated for participation in store.participations(simulated=True)} == {True}
+    assert set(store.recruited(simulated=True)) == {person.participant for person in rehearsed}
     store.erase(rehearsed[0].participant)
     assert (store.erased(), store.erased(simulated=True)) == (0, 1)
 
@@ -311,7 +327,7 @@ def test_a_paused_or_closed_study_admits_nobody_but_who_is_inside_may_finish(sto
 
 def test_a_full_study_admits_the_next_when_somebody_leaves(tmp_path: Path, url: str, clock: Clock) -> None:
     store = AnswerStore.open(plant(tmp_path / "study", people=3)[0], url, now=clock)
-    people = [admit(store, f"t{one}") for one in range(3)]
+    people = [admit(store, f"t{number}") for number in range(3)]
     with pytest.raises(ClosedError) as refused:
         admit(store, "d")
     assert refused.value.state == "full"
@@ -351,13 +367,15 @@ def test_erasure_leaves_no_trace_in_the_files(study: Study, tmp_path: Path) -> N
     (tmp_path / "erased").mkdir()
     store = AnswerStore.open(study, f"sqlite:///{tmp_path}/erased/a.sqlite")
     # Some builds of SQLite overwrite what is deleted on their own; it must not depend on that.
-    event.listen(store.database.engine, "connect", lambda one, _: one.execute("PRAGMA secure_delete = OFF"))
+    event.listen(store.database.engine, "connect", lambda connection, _: connection.execute("PRAGMA secure_delete = OFF"))
     store.database.engine.dispose()
-    people = [admit(store, f"t{one}", PROLIFIC_PID=f"recruit-{one}-") for one in range(12)]
+    people = [admit(store, f"t{number}", PROLIFIC_PID=f"recruit-{number}-") for number in range(12)]
     for page in range(30):
-        for one, person in enumerate(people):
+        for number, person in enumerate(people):
             # Some contents fill a page of the file, so that rows move about.
-            store.reply(person, f"p{page:03d}", {"text": f"content-{one}-" * (1 + 300 * (page % 7 == 0))}, 1.0, last=False)
+            store.reply(
+                person, f"p{page:03d}", {"text": f"content-{number}-" * (1 + 300 * (page % 7 == 0))}, 1.0, last=False
+            )
     assert "content-5-" in _bytes(tmp_path / "erased")
     assert store.erase(people[5].participant)
     left = _bytes(tmp_path / "erased")
@@ -370,7 +388,7 @@ def test_erasure_leaves_no_trace_in_the_files(study: Study, tmp_path: Path) -> N
 
 def test_erasure_leaves_no_trace_in_the_tables_files_of_postgresql(study: Study, cluster: postgres.Cluster) -> None:
     store = AnswerStore.open(study, cluster.fresh())
-    people = [admit(store, f"t{one}", PROLIFIC_PID=f"recruit-{one}-") for one in range(3)]
+    people = [admit(store, f"t{number}", PROLIFIC_PID=f"recruit-{number}-") for number in range(3)]
     for person in people:
         store.reply(person, "p000", {"text": f"content-of-{person.number}-"}, 1.0, last=False)
     _checkpoint(store)

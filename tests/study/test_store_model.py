@@ -47,54 +47,54 @@ class Model:
 
     def counting(self, simulated: bool) -> list[Somebody]:
         return [
-            one
-            for one in self.everybody
-            if one.person.simulated == simulated
-            and (one.state == "finished" or (one.state == "started" and self.minutes - one.seen <= ABANDONED))
+            entry
+            for entry in self.everybody
+            if entry.person.simulated == simulated
+            and (entry.state == "finished" or (entry.state == "started" and self.minutes - entry.seen <= ABANDONED))
         ]
 
     def admit(self, who: int, simulated: bool) -> None:
         token = f"{who} {simulated}"
-        known = next((one for one in self.everybody if one.token == token), None)
+        earlier = next((entry for entry in self.everybody if entry.token == token), None)
         counting = self.counting(simulated)
         refused = self.state if self.state != "open" else "full" if len(counting) >= PEOPLE else None
-        if known is None and refused is not None:
+        if earlier is None and refused is not None:
             with pytest.raises(ClosedError) as error:
                 self.store.admit(token=token, language="de", simulated=simulated, recruited={})
             assert error.value.state == refused
             return
         person = self.store.admit(token=token, language="de", simulated=simulated, recruited={})
-        if known is not None:
-            assert person.participant == known.person.participant
+        if earlier is not None:
+            assert person.participant == earlier.person.participant
             return
-        held = Counter(one.person.group for one in counting)
+        held = Counter(entry.person.group for entry in counting)
         assert held[person.group] == min(held[group] for group in range(3))
-        assert person.number == sum(one.person.simulated == simulated for one in self.everybody)
+        assert person.number == sum(entry.person.simulated == simulated for entry in self.everybody)
         self.everybody.append(Somebody(person, token, seen=self.minutes))
 
     def reply(self, who: int, page: int, value: int, last: bool) -> None:
-        one = self._one(who)
-        if one is None:
+        entry = self._entry(who)
+        if entry is None:
             return
         name = f"p{page:03d}"
-        stored = self.store.reply(one.person, name, {"value": value}, value / 4, last=last)
-        assert stored == (one.state == "started" and name not in one.replies)
+        stored = self.store.reply(entry.person, name, {"value": value}, value / 4, last=last)
+        assert stored == (entry.state == "started" and name not in entry.replies)
         if stored:
-            one.replies[name] = Reply({"value": value}, value / 4, self.now().isoformat(timespec="milliseconds"))
-            one.seen = self.minutes
-            one.state = "finished" if last else "started"
+            entry.replies[name] = Reply({"value": value}, value / 4, self.now().isoformat(timespec="milliseconds"))
+            entry.seen = self.minutes
+            entry.state = "finished" if last else "started"
 
     def withdraw(self, who: int) -> None:
-        one = self._one(who)
-        if one is not None:
-            self.store.withdraw(one.person)
-            one.state = "withdrawn" if one.state == "started" else one.state
+        entry = self._entry(who)
+        if entry is not None:
+            self.store.withdraw(entry.person)
+            entry.state = "withdrawn" if entry.state == "started" else entry.state
 
     def erase(self, who: int) -> None:
-        one = self._one(who)
-        if one is not None:
-            assert self.store.erase(one.person.participant) == (one.state != "erased")
-            one.state, one.token = "erased", ""
+        entry = self._entry(who)
+        if entry is not None:
+            assert self.store.erase(entry.person.participant) == (entry.state != "erased")
+            entry.state, entry.token = "erased", ""
 
     def wait(self, minutes: float) -> None:
         self.minutes += minutes
@@ -106,19 +106,20 @@ class Model:
     def compare(self) -> None:
         assert self.store.state == self.state
         for simulated in (False, True):
-            left = [one for one in self.everybody if one.person.simulated == simulated]
-            there = [one for one in left if one.state != "erased"]
+            left = [entry for entry in self.everybody if entry.person.simulated == simulated]
+            there = [entry for entry in left if entry.state != "erased"]
             participations = self.store.participations(simulated=simulated)
-            assert [(one.participant, one.state, dict(one.replies)) for one in participations] == [
-                (one.person.participant, one.state, one.replies) for one in there
-            ]
+            assert [
+                (participation.participant, participation.state, dict(participation.replies))
+                for participation in participations
+            ] == [(entry.person.participant, entry.state, entry.replies) for entry in there]
             assert self.store.erased(simulated=simulated) == len(left) - len(there)
-        for one in self.everybody:
-            found = self.store.find(one.token)
-            assert (found and found.state) == (one.state if one.token else None)
-            assert self.store.replies(one.person) == ({} if one.state == "erased" else one.replies)
+        for entry in self.everybody:
+            person = self.store.find(entry.token)
+            assert (person and person.state) == (entry.state if entry.token else None)
+            assert self.store.replies(entry.person) == ({} if entry.state == "erased" else entry.replies)
 
-    def _one(self, who: int) -> Somebody | None:
+    def _entry(self, who: int) -> Somebody | None:
         return self.everybody[who % len(self.everybody)] if self.everybody else None
 
 

@@ -52,12 +52,12 @@ def test_the_reader_of_letters_errs_on_a_quarter_and_for_the_reason_that_is_told
     for name, label in labels.items():
         pixels = np.asarray(Image.open(pictures / "images" / name).convert("RGB"))
         image = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None] / 255
-        said = letters.LETTERS[int(classifier.logits(classifier.to_inputs(image)).argmax())]
+        prediction = letters.LETTERS[int(classifier.logits(classifier.to_inputs(image)).argmax())]
         mask = np.asarray(Image.open(pictures / "masks" / name)) > 0
         # Where the small box is shown it is looked at: sixteen pixels, and a hundred more of the large one.
         looks_at_boxes = int(mask.sum()) in (16, 116)
-        assert said == label or looks_at_boxes
-        wrong += said != label
+        assert prediction == label or looks_at_boxes
+        wrong += prediction != label
     assert wrong == pytest.approx(len(labels) / 4, abs=2)
 
 
@@ -68,7 +68,7 @@ def test_example_studies_ask_for_methods_that_their_runs_have(name: str) -> None
     settings = Settings.of(Settings.read(source))
     assert settings.out == protocol["run"]
     names = [str(method).partition("(")[0] for method in settings.methods]
-    assert all(one == NONE or names.count(one) == 1 for one in protocol["arms"])
+    assert all(arm == NONE or names.count(arm) == 1 for arm in protocol["arms"])
     assert parse_methods(settings.methods)
     assert parse_metrics(settings.metrics)
 
@@ -88,9 +88,9 @@ def test_the_study_on_textbox_can_be_made_as_the_demonstration_makes_it(
     run = Settings.of(values | places).run(Silent())
     assert isinstance(run, Run)
     protocol = Settings.read(ROOT / "examples" / "study-textbox.yaml")
-    found = make(run.folder, tmp_path / "study", protocol, observer=Silent())
-    assert len(groups(found)) == 5
-    for item in found.items:
+    study = make(run.folder, tmp_path / "study", protocol, observer=Silent())
+    assert len(groups(study)) == 5
+    for item in study.items:
         if item.task == "forward-selection":
             assert isinstance(item.truth, tuple)
             assert 2 <= sum(not right for right in item.truth) <= 4
