@@ -11,6 +11,16 @@ from snellen import Geometry, SnellenError
 from snellen.images.geometry import AS_IS
 
 
+def test_a_short_side_crops_at_whole_pixels_of_the_resized_image() -> None:
+    # 90×60 becomes 60×40 (a pixel is 1.5 of the original), of which columns 14 to 46 and rows 4 to 36 remain.
+    assert Geometry((32, 32), short_side=40).window(90, 60) == (21.0, 6.0, 69.0, 54.0)
+    # 100×70 becomes int(57.1) = 57×40: columns 12 to 44 of 100/57 each.
+    window = Geometry((32, 32), short_side=40).window(100, 70)
+    assert window == pytest.approx((12 * 100 / 57, 7.0, 44 * 100 / 57, 63.0))
+    with pytest.raises(SnellenError, match="short_side needs a size within it"):
+        Geometry((32, 32), short_side=20)
+
+
 def test_window_keeps_the_shape_of_the_target() -> None:
     assert Geometry((2, 4), crop=1.0).window(100, 100) == (0.0, 25.0, 100.0, 75.0)
 

@@ -3,10 +3,12 @@ from __future__ import annotations
 import pickle
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from tests.torchvision_kernels import import_torchvision
 from torch import Tensor, nn
 
 from snellen import Classifier, SnellenError
@@ -15,7 +17,7 @@ from snellen.runs.foreign_code import named_code
 from snellen.types import Rng
 from snellen.zoo import load_classifier
 
-pytest.importorskip("onnx")
+onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 IMAGES = torch.rand(5, 3, 8, 8, generator=torch.Generator().manual_seed(1))
@@ -112,13 +114,77 @@ def test_models_that_are_refused(tmp_path: Path) -> None:
     spec = f"onnx:{path}"
     assert refused(spec) == f"there is no model file '{path}'"
     path.write_text("no")
-    assert "cannot be loaded by onnxruntime (" in refused(spec)
+    assert "cannot be read as an ONNX file (" in refused(spec)
     export(path, TwoInputs(), rows=2, inputs=(IMAGES[:2], IMAGES[:2]))
     assert "has 2 inputs (image, " in refused(spec)
     export(path, TwoOutputs(), rows=2)
     assert "has 2 outputs (" in refused(spec)
     export(path, nn.Linear(3, 2), rows=2, inputs=(torch.rand(2, 3),))
     assert "takes tensor(float) of 2×3, not float images of N×C×H×W" in refused(spec)
+
+
+def test_weights_in_a_file_beside_it(tmp_path: Path) -> None:
+    path, model = export(tmp_path / "model.onnx", network(), rows=None), network()
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="model.onnx.data", size_threshold=0)
+    classifier = load_classifier(f"onnx:{path}")
+    torch.testing.assert_close(classifier.logits(IMAGES), Classifier(model).logits(IMAGES))
+    (tmp_path / "model.onnx.data").unlink()
+    assert "cannot be read as an ONNX file (" in refused(f"onnx:{path}")
+
+
+class SharedBias(nn.Module):
+    """Its exporter gives one initializer two names, by an Identity node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.ModuleList([nn.Conv2d(3, 3, 3, padding=1), nn.Conv2d(3, 3, 3, padding=1)])
+        for layer in self.body:
+            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.body[1](self.body[0](image).relu()).mean(dim=(2, 3))
+
+
+@pytest.mark.parametrize("make", [network, SharedBias])
+def test_a_converted_graph_has_gradients(tmp_path: Path, make: Callable[[], nn.Module]) -> None:
+    import_torchvision()
+    pytest.importorskip("onnx2torch")
+    torch.manual_seed(0)
+    model = make().eval()
+    classifier = load_classifier(f"onnx2torch:{export(tmp_path / 'model.onnx', model, rows=None)}")
+    twin = Classifier(model)
+    assert classifier.offers == {"gradients", "layer", "relu"}
+    assert classifier.model_facts["versions"].keys() == {"onnx", "onnxruntime", "onnx2torch"}
+    targets, rng = torch.tensor([0, 1]), Rng(0, ("a", "b"))
+    torch.testing.assert_close(classifier.logits(IMAGES), twin.logits(IMAGES))
+    for name in ("gradient", "grad-cam"):
+        maps = [METHODS.build(name)(subject, IMAGES[:2], targets, rng=rng) for subject in (classifier, twin)]
+        torch.testing.assert_close(maps[0], maps[1], rtol=1e-4, atol=1e-6)
+    assert pickle.loads(pickle.dumps(classifier)).fingerprint == classifier.fingerprint
+
+
+class Unusual(nn.Module):
+    def forward(self, image: Tensor) -> Tensor:
+        return torch.linalg.det(image[..., :3, :3]) + image.mean(dim=(2, 3))
+
+
+def test_graphs_that_do_not_convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import_torchvision()
+    onnx2torch = pytest.importorskip("onnx2torch")
+    path = tmp_path / "model.onnx"
+    spec, black_box = f"onnx2torch:{path}", f"name it onnx:{path}, a black box, or give the model that it was exported from"
+    export(path, network(), rows=1)
+    needed = "a dynamic batch axis, the channels before height and width, and float32 values"
+    assert refused(spec).endswith(f"cannot be converted: that needs {needed}; {black_box}")
+    export(path, Unusual(), rows=None)
+    message = refused(spec)
+    assert "cannot be converted by onnx2torch (" in message
+    assert message.endswith(black_box)
+    export(path, network(), rows=None)
+    monkeypatch.setattr(onnx2torch, "convert", lambda graph: network(1))
+    assert refused(spec).endswith(f"gives other outputs after the conversion; {black_box}")
+    monkeypatch.setitem(sys.modules, "onnx2torch", None)
+    assert refused(spec).endswith("needs the extra: pip install 'snellen[onnx2torch]'")
 
 
 def test_a_graph_is_no_code(tmp_path: Path) -> None:

@@ -48,9 +48,12 @@ def fingerprint(model: Any, mean: Tensor, std: Tensor, outputs: str) -> str:
             if isinstance(tensor, Tensor):
                 digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     else:
-        if isinstance(saved := getattr(model, "saved", None), bytes):  # a black box that holds the bytes of its file
+        saved = getattr(model, "saved", None)
+        if isinstance(saved, bytes):  # a black box that holds the bytes of its file
             digest.update(saved)
         digest.update(f"{getattr(model, '__module__', '')}.{getattr(model, '__qualname__', type(model).__name__)}".encode())
+        if type(model).__module__.startswith("snellen."):
+            return digest.hexdigest()[:16]  # another version of Snellen gives the same outputs
         with contextlib.suppress(OSError, TypeError):
             digest.update(inspect.getsource(model if hasattr(model, "__code__") else type(model)).encode())
     return digest.hexdigest()[:16]

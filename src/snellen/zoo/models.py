@@ -77,7 +77,7 @@ def load_classifier(
     """
     names = _class_names(classes)
     source, name = _find(spec)
-    loaded = source.load(ModelRequest(spec=spec, name=name, weights=weights, classes=names))
+    loaded = source.load(ModelRequest(spec=spec, name=name, weights=weights, classes=names, heads=heads))
     if isinstance(loaded, Classifier):
         settings = {
             "mean": mean,
@@ -178,8 +178,8 @@ def _geometry(default: Geometry, size: int | tuple[int, int] | None, crop: float
     if crop is not None and size is None and default.size is None:
         raise SnellenError(f"crop={crop} needs a size to resize to; give both")
     if size is not None:
-        default = replace(default, size=(size, size) if isinstance(size, int) else (size[0], size[1]))
-    return default if crop is None else replace(default, crop=crop)
+        default = replace(default, size=(size, size) if isinstance(size, int) else (size[0], size[1]), short_side=None)
+    return default if crop is None else replace(default, crop=crop, short_side=None)
 
 
 def _channels(model: nn.Module | Callable[[Tensor], Any]) -> int:

@@ -27,7 +27,7 @@ _INTERPOLATIONS: Mapping[int, Literal["nearest", "lanczos", "bilinear", "bicubic
     3: "bicubic",
 }
 
-ALIKE = 0.03
+ALIKE = 0.01
 """Largest mean difference, in pixels in [0, 1], between the processor's picture and ours; rounding of edges is below."""
 
 WRAP = "return a Classifier from a function of your own (package.module:function)"
@@ -66,6 +66,7 @@ def hugging_face(request: ModelRequest) -> LoadedModel:
         )
     channels = int(getattr(config, "num_channels", None) or 3)
     prepared = read_processor(processor, spec, channels)
+    heads, head_notes = _heads(config, request)
     return LoadedModel(
         model=model.float(),
         name=spec,
@@ -74,9 +75,9 @@ def hugging_face(request: ModelRequest) -> LoadedModel:
         geometry=prepared.geometry,
         classes=_classes(config),
         channels=channels,
-        heads=_HEADS.get(getattr(config, "problem_type", None) or ""),
+        heads=heads,
         facts={"processor": prepared.values},
-        notes=prepared.notes,
+        notes=(*prepared.notes, *head_notes),
     )
 
 
@@ -147,14 +148,15 @@ def _geometry(values: Mapping[str, Any], spec: str) -> tuple[Geometry, bool]:
     edge = size.get("shortest_edge")
     if edge and values.get("crop_pct"):  # ConvNeXt crops small images only
         stretch = edge >= 384
-        share = 1.0 if stretch else edge / int(edge / values["crop_pct"])
-        return Geometry((edge, edge), crop=share, interpolation=interpolation, stretch=stretch), False
+        side = None if stretch else int(edge / values["crop_pct"])
+        share = edge / side if side else 1.0
+        return Geometry((edge, edge), share, interpolation, stretch=stretch, short_side=side), False
     height, width = (edge, edge) if edge else (size["height"], size["width"])
     rows, columns = (centre["height"], centre["width"]) if centre else (height, width)
     if rows > height or columns > width:
         raise SnellenError(f"'{spec}': {kind} pads images of {height}×{width} to {rows}×{columns}; {WRAP}")
     share = min(rows / height, columns / width)
-    geometry = Geometry((rows, columns), crop=share, interpolation=interpolation, stretch=not edge)
+    geometry = Geometry((rows, columns), share, interpolation, stretch=not edge, short_side=edge)
     return geometry, bool(edge and not centre)
 
 
@@ -178,6 +180,23 @@ def _compare(processor: Any, prepared: Preparation, spec: str, *, square: bool) 
 
 def _numbers(value: Any) -> tuple[float, ...]:
     return tuple(map(float, value)) if isinstance(value, list) else (float(value),)
+
+
+def _heads(config: Any, request: ModelRequest) -> tuple[str | None, tuple[str, ...]]:
+    """What the outputs mean according to the configuration, and what the user should know about it."""
+    problem, outputs = getattr(config, "problem_type", None), int(config.num_labels)
+    if request.heads is not None:
+        return None, ()
+    if problem == "regression" and outputs > 1:
+        raise SnellenError(
+            f"'{request.spec}' gives {outputs} numbers (problem_type regression), but a number is one output; "
+            "return a Classifier of one of them from a function of your own (package.module:function), or state heads"
+        )
+    if outputs == 1 and problem != "multi_label_classification":
+        # transformers trains a single output as a regression, unless problem_type says otherwise.
+        note = f"'{request.spec}' has one output, read as a number; if it is a yes or no, state heads=single-logit"
+        return "number", () if problem == "regression" else (note,)
+    return _HEADS.get(problem or ""), ()
 
 
 def _classes(config: Any) -> tuple[str, ...] | None:

@@ -68,20 +68,33 @@ class OnnxModel:
         self._open()
 
 
+def read_onnx(path: Path, spec: str) -> bytes:
+    """The bytes of an ONNX file, with the weights that an exporter put into another file of its folder."""
+    if not path.is_file():
+        raise SnellenError(f"there is no model file '{path}'")
+    onnx = import_library("onnx", spec)
+    saved = path.read_bytes()
+    try:
+        graph = onnx.load_from_string(saved).graph
+        if any(weights.data_location == onnx.TensorProto.EXTERNAL for weights in graph.initializer):
+            saved = onnx.load(path).SerializeToString()  # refuses paths outside the folder
+    except Exception as problem:
+        raise SnellenError(f"'{spec}' cannot be read as an ONNX file ({first_line(problem)})") from problem
+    return saved
+
+
 @source(
     "onnx",
     spec="onnx:FILE",
     what="an ONNX file, run by onnxruntime: a black box without gradients and layers",
     needs="snellen[onnx]",
     executes_code=False,
-    libraries=("onnxruntime",),
+    libraries=("onnx", "onnxruntime"),
 )
 def onnx_file(request: ModelRequest) -> LoadedModel:
     """A black box from an ONNX file; the size of its images is that of the graph, where it is fixed."""
     path = Path(request.name).expanduser()
-    if not path.is_file():
-        raise SnellenError(f"there is no model file '{path}'")
-    model = OnnxModel(path.read_bytes(), request.spec)
+    model = OnnxModel(read_onnx(path, request.spec), request.spec)
     notes: tuple[str, ...] = ()
     if model.rows is not None:
         batch = "one image at a time" if model.rows == 1 else f"batches of exactly {model.rows} images, filled up if fewer"

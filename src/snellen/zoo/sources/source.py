@@ -32,6 +32,8 @@ class ModelRequest:
     weights: str | Path | None = None
     classes: Sequence[str] | None = None
     """Names of the classes; a model that is untrained gets as many outputs."""
+    heads: str | None = None
+    """What the outputs mean, where the user states it."""
 
 
 @dataclass(frozen=True, kw_only=True)
