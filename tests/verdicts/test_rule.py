@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.verdicts.scored import axiom, long, method, metric
 
-from snellen.verdicts import MINIMUM_IMAGES, compare, judge, summarise
+from snellen.verdicts import MINIMUM_IMAGES, judge, summarise
 from snellen.verdicts.intervals import simultaneous
 from snellen.verdicts.paired_difference import PairedDifference, further_images
 from snellen.verdicts.rule import MARGIN, control_win_share
@@ -205,24 +205,30 @@ def test_order_of_rows_changes_no_verdict():
     assert judge(scores, methods, [metric()], seed=1) != whole
 
 
+def differences(scores, methods, metrics):
+    """How much better than each control a method is, by method and metric."""
+    judgements = judge(scores, methods, metrics)
+    return {(judgement.method, judgement.metric): judgement.against for judgement in judgements if judgement.against}
+
+
 @pytest.mark.parametrize(("higher", "sign"), [(True, 1), (False, -1)])
 def test_a_positive_difference_is_better_than_the_control_whichever_way_the_metric_points(higher, sign):
     nan = float("nan")
     scores = long({("a", "m"): [0.6, 0.7, 0.9, nan], ("r", "m"): [0.5, 0.4, nan, 0.1], ("e", "m"): [0.6, 0.7, 0.9, 0.2]})
-    pairs = compare(scores, [method("a"), method("r", True), method("e", True)], [metric(higher=higher)])
+    pairs = differences(scores, [method("a"), method("r", True), method("e", True)], [metric(higher=higher)])
     assert list(pairs) == [("a", "m")]
     random, edge = pairs[("a", "m")]
     assert random.mean == pytest.approx(sign * 0.2)
     assert random.n == 2
     assert (edge.mean, edge.low, edge.high, edge.n) == (0, 0, 0, 3)
-    assert compare(scores, [method("a")], [metric()]) == {}
+    assert differences(scores, [method("a")], [metric()]) == {}
 
 
 def test_pairing_removes_what_images_share():
     rng = np.random.default_rng(2)
     hard = rng.normal(0, 10, 40)
     scores = long({("a", "m"): list(hard + 0.5 + rng.normal(0, 0.1, 40)), ("r", "m"): list(hard)})
-    (pair,) = compare(scores, [method("a"), method("r", True)], [metric()])[("a", "m")]
+    (pair,) = differences(scores, [method("a"), method("r", True)], [metric()])[("a", "m")]
     assert 0.4 < pair.low < pair.high < 0.6
 
 

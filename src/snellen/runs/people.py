@@ -104,11 +104,6 @@ class TaskOutcome:
         """Its name as a heading."""
         return self.name.replace("-", " ").capitalize()
 
-    def mean_of(self, method: str) -> float:
-        """The mean of an arm over its presentations; NaN where there is no such arm."""
-        means = [arm.mean for arm in self.arms if arm.method == method]
-        return sum(means) / len(means) if means else math.nan
-
 
 @dataclass(frozen=True)
 class MetricLink:

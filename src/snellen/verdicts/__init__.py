@@ -1,7 +1,7 @@
 """Statistics: scores per image become means, intervals, comparisons with controls, and verdicts where n allows them."""
 
 from snellen.verdicts.paired_difference import PairedDifference
-from snellen.verdicts.rule import MARGIN, Judgement, Verdict, compare, judge
+from snellen.verdicts.rule import MARGIN, Judgement, Verdict, judge
 from snellen.verdicts.run_verdicts import Verdicts, judge_run, run_certainty, run_sampling, stored_verdicts
 from snellen.verdicts.sampling import MINIMUM_CLASSES, MINIMUM_GROUPS, Sampling, sampling_of
 from snellen.verdicts.statistics import MINIMUM_IMAGES, Certainty, certainty, fooled, summarise
@@ -20,7 +20,6 @@ __all__ = [
     "Verdict",
     "Verdicts",
     "certainty",
-    "compare",
     "fooled",
     "judge",
     "judge_run",

@@ -151,31 +151,6 @@ def judge(
     return judgements
 
 
-def compare(
-    scores: pd.DataFrame,
-    spec_methods: Sequence[MethodSpec],
-    spec_metrics: Sequence[MetricSpec],
-    *,
-    seed: int = 0,
-    sampling: Sampling = IMAGES,
-) -> dict[tuple[str, str], tuple[PairedDifference, ...]]:
-    """By method and metric, how much better than each control a method is on the same image.
-
-    Positive is better, whichever way the metric points. Only images on which both are defined count.
-    """
-    clusters = sampling.clusters(sample_names(scores))
-    return {
-        (method, table.metric.label): against
-        for table in metric_tables(scores, spec_methods, spec_metrics)
-        if table.controls
-        for method, against in zip(
-            table.methods,
-            against_controls(table.own, table.rivals, table.controls, seed=seed, clusters=clusters),
-            strict=True,
-        )
-    }
-
-
 class MetricTable(NamedTuple):
     """The scores of methods and of controls by one metric (larger is better, whichever way it points), and their labels."""
 

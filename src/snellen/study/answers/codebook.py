@@ -81,7 +81,7 @@ class Codebook:
     """What an export holds and what it means."""
 
     study: Study
-    sheets: tuple[ExportTable, ...]
+    tables: tuple[ExportTable, ...]
     simulated: bool
     erased: int
     at: str
@@ -104,16 +104,16 @@ class Codebook:
             "subject": {name: self.study.subject.get(name, "") for name in ("model", "fingerprint")},
             "erased": self.erased,
             "tables": {
-                sheet.name: {
-                    "about": sheet.about,
-                    "files": list(sheet.files(self.prefix)),
-                    "rows": len(sheet.frame),
+                table.name: {
+                    "about": table.about,
+                    "files": list(table.files(self.prefix)),
+                    "rows": len(table.frame),
                     "columns": [
-                        {"name": name, "kind": kind(sheet.name, name), "meaning": meaning}
-                        for name, meaning in sheet.columns.items()
+                        {"name": name, "kind": kind(table.name, name), "meaning": meaning}
+                        for name, meaning in table.columns.items()
                     ],
                 }
-                for sheet in self.sheets
+                for table in self.tables
             },
             "groups": [[condition.name for condition in group] for group in protocol.groups],
             "tasks": {
@@ -160,16 +160,16 @@ class Codebook:
             "CSV files are UTF-8 with a header; an empty field is a missing value. Parquet files hold the same. "
             "Times are UTC, ISO 8601."
         )
-        for sheet in self.sheets:
-            first, second = sheet.files(self.prefix)
+        for table in self.tables:
+            first, second = table.files(self.prefix)
             yield ""
             yield f"## {first}, {second}"
             yield ""
-            yield f"{sheet.about} {count(len(sheet.frame), 'row')}."
+            yield f"{table.about} {count(len(table.frame), 'row')}."
             yield ""
             yield from _table(
                 ("column", "kind", "meaning"),
-                [(f"`{name}`", kind(sheet.name, name), meaning) for name, meaning in sheet.columns.items()],
+                [(f"`{name}`", kind(table.name, name), meaning) for name, meaning in table.columns.items()],
             )
         yield from self._design()
         yield ""

@@ -318,7 +318,7 @@ def _durable(connection: Connection) -> None:
 
 
 def lock_opening(connection: Connection) -> None:
-    """Lets no other server prepare the database until this transaction ends; a transaction that writes to SQLite is alone."""
+    """Lets no other server prepare the database until this transaction ends; who writes to SQLite is alone anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _OPENING})
 

@@ -39,23 +39,23 @@ def export_files(study: Study, store: AnswerStore, *, simulated: bool) -> dict[s
     """All tables and the codebook by file name; those of simulated participants have names that say so."""
     book = Codebook(
         study=study,
-        sheets=_sheets(study, store, simulated),
+        tables=_tables(study, store, simulated),
         simulated=simulated,
         erased=store.erased(simulated=simulated),
         at=store.time(),
     )
     _check(book)
     contents: dict[str, bytes] = {}
-    for sheet in book.sheets:
-        first, second = sheet.files(book.prefix)
-        contents[first] = _csv(sheet).encode()
-        contents[second] = _parquet(sheet, book)
+    for table in book.tables:
+        first, second = table.files(book.prefix)
+        contents[first] = _csv(table).encode()
+        contents[second] = _parquet(table, book)
     contents[f"{book.prefix}codebook.md"] = book.as_text().encode()
     contents[f"{book.prefix}codebook.json"] = (json.dumps(book.as_values(), indent=2, ensure_ascii=False) + "\n").encode()
     return contents
 
 
-def _sheets(study: Study, store: AnswerStore, simulated: bool) -> tuple[ExportTable, ...]:
+def _tables(study: Study, store: AnswerStore, simulated: bool) -> tuple[ExportTable, ...]:
     collected = collect_data(study, store.participations(simulated=simulated), simulated=simulated)
     frames = {"participants": collected.participants, "answers": collected.answers, "ratings": collected.ratings}
     result = [
@@ -82,22 +82,22 @@ def _recruiting(study: Study, store: AnswerStore, people: list[str], simulated: 
 
 def _check(book: Codebook) -> None:
     """Refuses, whatever went wrong before, to write rows under a name that is not theirs."""
-    marks = [sheet.frame["simulated"] for sheet in book.sheets if "simulated" in sheet.frame]
-    if any((mark != book.simulated).any() for mark in marks) or (book.simulated and len(marks) < len(book.sheets)):
+    marks = [table.frame["simulated"] for table in book.tables if "simulated" in table.frame]
+    if any((mark != book.simulated).any() for mark in marks) or (book.simulated and len(marks) < len(book.tables)):
         raise ValueError("real and simulated participants are never exported together")
 
 
-def _csv(sheet: ExportTable) -> str:
-    frame = sheet.frame.copy()
-    if sheet.name == RECRUITING:
+def _csv(table: ExportTable) -> str:
+    frame = table.frame.copy()
+    if table.name == RECRUITING:
         # A link can hold anything, and a spreadsheet would take an id such as =1+1 for a formula.
-        for column in (name for name in sheet.columns if name.startswith("id_")):
+        for column in (name for name in table.columns if name.startswith("id_")):
             frame[column] = frame[column].str.replace(r"^([=+\-@])", r"'\1", regex=True)
     return str(frame.to_csv(index=False, lineterminator="\n"))
 
 
-def _parquet(sheet: ExportTable, book: Codebook) -> bytes:
-    table = pa.Table.from_pandas(sheet.frame, preserve_index=False)
+def _parquet(table: ExportTable, book: Codebook) -> bytes:
+    columns = pa.Table.from_pandas(table.frame, preserve_index=False)
     facts = {
         "snellen.version": __version__,
         "snellen.study": book.study.digest,
@@ -105,5 +105,5 @@ def _parquet(sheet: ExportTable, book: Codebook) -> bytes:
         **({"snellen.warning": SIMULATED} if book.simulated else {}),
     }
     out = io.BytesIO()
-    parquet.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), **facts}), out)
+    parquet.write_table(columns.replace_schema_metadata({**(columns.schema.metadata or {}), **facts}), out)
     return out.getvalue()
