@@ -18,6 +18,11 @@ from pathlib import Path
 _SERVER = """
 import json, os, sys, traceback
 import snellen.charts, snellen.cli.main, snellen.methods, snellen.metrics, snellen.report, snellen.runs.evaluate, snellen.zoo
+try:
+    from tests.torchvision_kernels import import_torchvision
+    import_torchvision()  # transformers imports it
+except ImportError:
+    pass
 for line in sys.stdin:
     request = json.loads(line)
     child = os.fork()
@@ -51,7 +56,13 @@ for line in sys.stdin:
 
 @functools.cache
 def _server() -> subprocess.Popen[str]:
-    server = subprocess.Popen([sys.executable, "-c", _SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [sys.executable, "-c", _SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[1],
+    )
     atexit.register(server.communicate)  # closes its standard input, which ends it
     return server
 

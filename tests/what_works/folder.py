@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
+import warnings
 from pathlib import Path
+from typing import Any
 
+import datasets
 import numpy as np
+import tifffile
+import torch
 from PIL import Image
+from tests.images import dicom_files
+from tests.torchvision_kernels import import_torchvision
 
 SIDE = 32
 FINDINGS = [f"finding{number}" for number in range(14)]
@@ -73,7 +82,69 @@ def write_folder(folder: Path) -> Path:
         small = generator.integers(0, 255, (4, 4, 3), dtype=np.uint8)
         Image.fromarray(small).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(pictures / f"p{number}.png")
     _write_tables(folder)
+    _write_models(folder)
+    _write_images(folder)
     return folder
+
+
+def _write_models(folder: Path) -> None:
+    """Folders of transformers with a network of random weights; ONNX, TorchScript and weight files."""
+    import_torchvision()  # before transformers, which imports it
+    import transformers
+
+    for name, settings in {
+        "vit": {"num_labels": 5},
+        "findings": {"num_labels": 14, "problem_type": "multi_label_classification"},
+        "bare": {"num_labels": 5},
+    }.items():
+        shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+        torch.manual_seed(0)
+        config = transformers.ViTConfig(**shape, image_size=SIDE, patch_size=8, **settings)
+        transformers.ViTForImageClassification(config).save_pretrained(folder / name)
+        if name != "bare":
+            transformers.ViTImageProcessorPil(size={"height": SIDE, "width": SIDE}).save_pretrained(folder / name)
+    names: dict[str, Any] = {}
+    exec(_MODELS, names)
+    network, images = names["five"](), torch.rand(1, 3, SIDE, SIDE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options: dict[str, Any] = {"dynamo": False, "input_names": ["image"]}
+        torch.onnx.export(network, (images,), str(folder / "single.onnx"), **options)
+        torch.onnx.export(network, (images,), str(folder / "five.onnx"), dynamic_axes={"image": {0: "rows"}}, **options)
+        torch.jit.trace(network, images).save(str(folder / "five.pt"))
+    torch.save(network.state_dict(), folder / "weights.pt")
+
+
+def _write_images(folder: Path) -> None:
+    values = (np.random.default_rng(1).random((3, SIDE, SIDE)) * 4095).astype(np.uint16)
+    archive = tarfile.open(folder / "shards.tar", "w")  # noqa: SIM115
+    for name in ("grey", "deep", "four", "broken"):
+        (folder / name).mkdir()
+    for number, plane in enumerate(values):
+        stem = f"p{number}"
+        Image.fromarray((plane / 16).astype(np.uint8)).save(folder / "grey" / f"{stem}.png")
+        Image.fromarray(plane).save(folder / "deep" / f"{stem}.png")
+        tifffile.imwrite(
+            folder / "four" / f"{stem}.tif", np.stack([(plane / 16).astype(np.uint8)] * 4), photometric="minisblack"
+        )
+        dicom_files.write(folder / "dicom" / f"{stem}.dcm", plane, WindowCenter=2000, WindowWidth=4000)
+        dicom_files.write(folder / "frames" / f"{stem}.dcm", values)
+        file = folder / "pictures" / f"{stem}.png"
+        archive.add(file, arcname=file.name)
+        archive.addfile(_member(f"{stem}.cls", b"1"), io.BytesIO(b"1"))
+    archive.close()
+    dicom_files.write(folder / "pixelless" / "p0.dcm", values[0], PixelData=None)
+    (folder / "broken" / "p0.png").write_bytes(b"no image")
+    pictures = [Image.open(path) for path in sorted((folder / "pictures").iterdir())]
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=list("abcde"))})
+    data = datasets.Dataset.from_dict({"image": pictures, "label": [0, 1, 2]}, features=features)
+    data.save_to_disk(str(folder / "data_set"))
+
+
+def _member(name: str, content: bytes) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    return member
 
 
 def _write_tables(folder: Path) -> None:

@@ -28,7 +28,7 @@ def outcome(row: Row, folder: Path) -> str:
     if done.returncode == 0:
         return "works"
     assert done.returncode == 2, f"{row.words} ended with {done.returncode}: {done.stderr}"
-    return f"refused: {done.stderr.strip().splitlines()[-1].removeprefix('snellen: ')}"
+    return f"refused: {done.stderr.strip().splitlines()[-1].removeprefix('snellen: ').replace(f'{folder}/', '')}"
 
 
 def line(row: Row, answer: str) -> str:

@@ -34,7 +34,9 @@ class ModelOptions:
 
     model: Annotated[
         str | None,
-        typer.Option(help="zoo name, timm:NAME, torchvision:NAME, package.module:function, or a .pt / .pt2 file"),
+        typer.Option(
+            help="zoo name, timm:NAME, hf:FOLDER, onnx:FILE, package.module:function, a file; see: snellen list models"
+        ),
     ] = None
     weights: Annotated[str | None, typer.Option(help="a local weight file for timm: or torchvision: models")] = None
     mean: Annotated[str | None, typer.Option(help="normalisation: mean per channel in [0, 1], e.g. 0.485,0.456,0.406")] = (
@@ -163,4 +165,7 @@ def to_settings(*groups: Any, **options: Any) -> dict[str, Any]:
         except ValueError:
             option, kinds = name.replace("_", "-"), "numbers" if kind is float else "whole numbers"
             raise SnellenError(f"--{option} must be comma-separated {kinds}, not '{values[name]}'") from None
+    for name, parts in {"window": "centre,width", "range": "lowest,highest"}.items():
+        if name in values and len(values[name]) != 2:
+            raise SnellenError(f"--{name} is two numbers, {parts}, not {len(values[name])}")
     return values

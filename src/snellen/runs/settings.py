@@ -66,7 +66,7 @@ class Settings:
     __pydantic_config__ = ConfigDict(**EXACT, use_attribute_docstrings=True)
 
     model: str = EMBEDDED
-    """A name of the zoo, timm:NAME, torchvision:NAME, package.module:function, or a .pt or .pt2 file."""
+    """A name of the zoo, timm:NAME, hf:FOLDER, onnx:FILE, package.module:function, or a file: `snellen list models`."""
     images: str = PHOTOGRAPHS
     """A folder of images or of a Hugging Face data set, .tar shards, zoo:photographs, zoo:digits or zoo:digits-many."""
     methods: tuple[PluginName, ...] = ()

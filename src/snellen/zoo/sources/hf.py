@@ -46,8 +46,8 @@ def hugging_face(request: ModelRequest) -> LoadedModel:
     spec, name = request.spec, str(Path(request.name).expanduser())
     if Path(name).is_dir():
         _check_folder(Path(name), spec)
-    elif name.startswith((".", "/")) or name.count("/") > 1:
-        raise SnellenError(f"'{spec}': there is no folder '{name}'")
+    elif request.name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise SnellenError(f"'{spec}': there is no folder '{request.name}'")
     transformers = import_library("transformers", spec, extra="hf")
     # No code of the folder is executed, and no attention kernel is downloaded because a configuration names it.
     safe = {"trust_remote_code": False, "local_files_only": Path(name).is_dir()}
