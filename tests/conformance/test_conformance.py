@@ -199,3 +199,18 @@ def test_the_published_table_has_a_row_for_every_case():
     published = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
     rows = re.findall(r"^\| ([\w+-]+/[\w-]+) \|", published, flags=re.MULTILINE)
     assert rows == list(CASES)
+
+
+def test_a_softmax_over_independent_labels_would_be_noticed():
+    own = toolkit("snellen")
+
+    def exclusive(metric):
+        return lambda fixture, **settings: own.compute(metric, replace(fixture, independent=False), settings)
+
+    softmax = Toolkit("softmax", "1", {name: exclusive(name) for name in METRICS})
+    reads_probability = {
+        "adcc/label", "average-drop/label", "average-gain/label", "deletion/label", "deletion/label-last", "insertion/label",
+        "local-accuracy/label", "region-perturbation/label", "road/label-stays", "road/label-probability",
+    }  # fmt: skip
+    wrong = {case.id for case in CASES.values() if case.kind == "labels" and case.run(softmax).outcome == "wrong"}
+    assert reads_probability <= wrong

@@ -28,9 +28,15 @@ class Fixture:
     """Number of samples that a toolkit processes at a time."""
     variants: Mapping[str, nn.Module] = field(default_factory=dict)
     seed: int = 0
+    independent: bool = False
+    """Whether each output is a label with a sigmoid of its own; otherwise classes are exclusive."""
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    def probabilities(self, logits: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
+        """What the outputs mean: a sigmoid per label, or a softmax over classes."""
+        return logits.sigmoid() if self.independent else logits.softmax(dim=-1)
 
     def batches(self) -> Iterator[slice]:
         """The rows of each batch."""
@@ -131,6 +137,37 @@ class ProbabilityModel(nn.Module):
         probability = self.formula(inputs)
         pair = torch.stack([probability, 1 - probability], dim=1)
         return pair.clamp_min(1e-12).log() + 0 * self.anchor
+
+
+class LabelsModel(nn.Module):
+    """Three independent labels: one that is always present, one whose probability is a given formula, one always absent.
+
+    A softmax over the three would give the second label a probability near 0, whatever the image.
+    """
+
+    def __init__(self, formula: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.formula = formula
+        self.anchor = nn.Parameter(torch.zeros(1))  # toolkits read the parameters of a model
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The logits 9, log p - log(1 - p) and -9; a probability of 0 becomes 1e-12."""
+        probability = self.formula(inputs)
+        logit = probability.clamp_min(1e-12).log() - (1 - probability).clamp_min(1e-12).log()
+        sure = torch.full_like(logit, 9.0)
+        return torch.stack([sure, logit, -sure], dim=1) + 0 * self.anchor
+
+
+def label_fixture(
+    formula: Callable[[Tensor], Tensor] | nn.Module,
+    picture: Tensor | Sequence[Sequence[float]],
+    maps: Tensor | Sequence[Sequence[float]] | PlainMethod,
+    *,
+    target: int = 1,
+) -> Fixture:
+    """A fixture of one image and one of several independent labels; a formula is that of `LabelsModel`."""
+    model = formula if isinstance(formula, nn.Module) else LabelsModel(formula)
+    return replace(fixture(model, picture, maps, target=target), independent=True)
 
 
 def total(inputs: Tensor) -> Tensor:

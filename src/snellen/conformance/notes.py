@@ -18,7 +18,7 @@ _CONSTANT = ("max-sensitivity/constant", "avg-sensitivity/constant", "complexity
              "plausibility/constant", "relevance-mass/constant", "energy-pointing-game/constant")  # fmt: skip
 
 NOTES: tuple[Note, ...] = (
-    Note("grad-cam", ("average-drop/value",),
+    Note("grad-cam", ("average-drop/value", "average-drop/label"),
          "`DropInConfidence` is the plain difference of confidences; Chattopadhay et al. 2018 divide it by the first."),
     Note("torchcam", ("deletion/ties", "insertion/ties"),
          "equal pixels are removed in memory order, so the score of a constant map depends on where the object is."),
@@ -57,10 +57,17 @@ SETTINGS: dict[str, tuple[str, ...]] = {
         "`infidelity` gets the map shared out over the channels, and perturbations of 1 where a square is removed, so that "
         "attributions are contributions.",
     ),
-    "grad-cam": ("maps are masks in [0, 1] and targets are probabilities, as its tutorial on metrics has it.",),
-    "torchcam": ("one update and one summary per batch; maps are masks in [0, 1] for average drop and increase.",),
+    "grad-cam": (
+        "maps are masks in [0, 1] and targets are probabilities, as its tutorial on metrics has it; for independent "
+        "labels, a function that takes the sigmoid.",
+    ),
+    "torchcam": (
+        "one update and one summary per batch; maps are masks in [0, 1] for average drop and increase; "
+        "`logits_fn` is the sigmoid for independent labels.",
+    ),
     "quantus": (
         "`abs=False, normalise=False` where the quantity is about the map as it is, `abs=True` for magnitudes.",
+        "For independent labels, where its softmax would be wrong, the model ends in a sigmoid and `softmax=False`.",
         "Deletion is read off the curve of `PixelFlipping`, which is right: the output for the untouched image is put "
         "before it, points at which only some channels of a pixel are gone are left out, and the area is over steps from 0 "
         "to 1. Its own `return_auc_per_sample` begins after the first flip and counts a step as 1.",

@@ -17,7 +17,7 @@ from snellen.plugins.registry import METRICS
 
 Kind = Literal[
     "value", "direction", "fake-cam", "batch", "permutation", "channels", "ties", "constant", "empty truth", "scaling",
-    "sign", "re-explaining", "unmodified",
+    "sign", "re-explaining", "unmodified", "labels",
 ]  # fmt: skip
 
 Expected = float | tuple[float, ...] | Literal["above 0"]

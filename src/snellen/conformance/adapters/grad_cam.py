@@ -26,12 +26,23 @@ from pytorch_grad_cam.metrics.road import ROADMostRelevantFirst  # noqa: E402
 from pytorch_grad_cam.utils.model_targets import ClassifierOutputSoftmaxTarget  # noqa: E402
 
 
+class _SigmoidTarget:
+    """The sigmoid of one label; the package has none, and takes any function of the outputs."""
+
+    def __init__(self, category: int) -> None:
+        self.category = category
+
+    def __call__(self, outputs: Tensor) -> Tensor:
+        return outputs[..., self.category].sigmoid()
+
+
 def _scores(metric: Callable[..., Any], fixture: Fixture, **how: Any) -> list[float]:
     """Calls a metric with maps as masks in [0, 1] and probabilities as targets, as in the tutorial on metrics."""
     masks = unit_mask(fixture.maps).numpy()
+    target_of = _SigmoidTarget if fixture.independent else ClassifierOutputSoftmaxTarget
     scores: list[float] = []
     for rows in fixture.batches():
-        targets = [ClassifierOutputSoftmaxTarget(int(target)) for target in fixture.targets[rows]]
+        targets = [target_of(int(target)) for target in fixture.targets[rows]]
         scores += [float(score) for score in metric(fixture.inputs[rows], masks[rows], targets, fixture.model, **how)]
     return scores
 

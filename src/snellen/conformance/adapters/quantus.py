@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.integrate import trapezoid
-from torch import Tensor
+from torch import Tensor, nn
 
 from snellen.conformance.adapters.workarounds import old_numpy_names, working_torchvision
 from snellen.conformance.fixtures import Fixture
@@ -36,8 +36,11 @@ def _call(metric: Any, fixture: Fixture, *, softmax: bool = True, attributions: 
         images, classes = torch.as_tensor(np.asarray(inputs)).float(), torch.as_tensor(np.asarray(targets)).long()
         return explain(model, images, classes).unsqueeze(1).detach().numpy()
 
+    model = fixture.model
+    if fixture.independent and softmax:  # it knows a softmax only, so the model itself gives the probabilities
+        model, softmax = nn.Sequential(model, nn.Sigmoid()).eval(), False
     return metric(
-        model=fixture.model,
+        model=model,
         x_batch=fixture.inputs.numpy(),
         y_batch=fixture.targets.numpy(),
         a_batch=(fixture.maps.unsqueeze(1) if attributions is None else attributions).numpy(),
@@ -81,7 +84,7 @@ def _deletion(fixture: Fixture, *, steps: int, fill: str) -> list[float]:
     metric = quantus.PixelFlipping(features_in_step=pixels // steps, perturb_baseline=_ZERO, **_RAW)
     flipped = np.asarray(_call(metric, fixture), dtype=float).reshape(len(fixture), -1)[:, channels - 1 :: channels]
     with torch.no_grad():
-        whole = fixture.model(fixture.inputs).softmax(dim=1).gather(1, fixture.targets[:, None])
+        whole = fixture.probabilities(fixture.model(fixture.inputs)).gather(1, fixture.targets[:, None])
     curve = np.concatenate([whole.double().numpy(), flipped], axis=1)
     return [float(area) for area in trapezoid(curve, axis=1) / steps]
 
@@ -114,6 +117,8 @@ def _regions(fixture: Fixture, *, region: int, steps: int, fill: str) -> list[fl
 
 def _road(fixture: Fixture, *, fractions: Sequence[float]) -> list[float]:
     """The share of samples whose class survives, by percentage, over all samples."""
+    if fixture.independent:
+        raise NotOffered("road for labels: it compares the most likely class")
     shares = _call(quantus.ROAD(percentages=[100 * fraction for fraction in fractions], noise=0.01, **_RAW), fixture)
     return [float(np.mean(list(shares.values())))]
 

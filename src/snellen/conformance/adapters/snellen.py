@@ -40,9 +40,10 @@ def _compute(metric: str, fixture: Fixture, settings: Mapping[str, Any]) -> list
         fixture = fixture.with_maps(fixture.maps / fixture.maps.abs().amax(dim=(1, 2), keepdim=True))
     built = METRICS.build(metric, params)
     channels = fixture.inputs.shape[1]
-    classifier = Classifier(fixture.model, channels=channels, rows=fixture.batch)
+    heads = "independent-labels" if fixture.independent else "exclusive-classes"
+    classifier = Classifier(fixture.model, channels=channels, rows=fixture.batch, heads=heads)
     method = _Plain(fixture.explain or constant)
-    variants = {name: Classifier(module, channels=channels) for name, module in fixture.variants.items()}
+    variants = {name: Classifier(module, channels=channels, heads=heads) for name, module in fixture.variants.items()}
     if isinstance(built, NeedsVariants) and "trained" in variants:  # one module stands in for all trained variants
         variants |= {variant.name: variants["trained"] for variant in built.trained_variants(method)}
     rng = Rng(fixture.seed, tuple(_name(image) for image in fixture.inputs))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from snellen.conformance.adapters.workarounds import working_torchvision
@@ -43,7 +41,7 @@ def _scores(fixture: Fixture, kind: Any, name: str, masks: Tensor, **settings: A
     """One update and one summary per batch; with one sample each, that is a score per sample."""
     scores = []
     for rows in fixture.batches():
-        metric = kind(_FixedMaps(fixture.model, masks[rows]), partial(torch.softmax, dim=-1), **settings)
+        metric = kind(_FixedMaps(fixture.model, masks[rows]), fixture.probabilities, **settings)
         metric.update(fixture.inputs[rows], fixture.targets[rows].tolist())
         scores.append(float(metric.summary()[name]))
     return scores
