@@ -12,7 +12,7 @@ from torch import Tensor
 
 from snellen.errors import SnellenError
 from snellen.images.planes import channels_last
-from snellen.images.reading import check_shown
+from snellen.images.reading import Reading, check_shown
 from snellen.images.samples import Progress, Samples, as_findings, as_label, check_pixels, check_samples
 from snellen.types import Findings, Sample
 
@@ -104,8 +104,10 @@ def from_arrays(
     )
     pixels = images.detach().cpu() if isinstance(images, Tensor) else images
     source = Arrays(images=pixels, channels_last=last, labels=class_indices, truth=truth, ids=names, groups=group_names)
-    check_shown(show_channels, 1 if len(shape) == 3 else shape[3] if last else shape[1])
-    samples = check_samples(source, names, "arrays", progress=progress)
+    held = 1 if len(shape) == 3 else shape[3] if last else shape[1]
+    check_shown(show_channels, held)
+    description = f"arrays{Reading(show_channels=show_channels).words(held)}"
+    samples = check_samples(source, names, description, progress=progress)
     return replace(samples, show_channels=show_channels)
 
 

@@ -16,7 +16,7 @@ from snellen.images.arrays import as_pixels
 from snellen.images.decoding import scaled
 from snellen.images.geometry import AS_IS, Geometry
 from snellen.images.planes import channels_last
-from snellen.images.reading import check_shown
+from snellen.images.reading import Reading, check_shown
 from snellen.images.samples import InMemory, Progress, Samples, as_label, check_pixels, check_samples, digest
 from snellen.types import Sample
 
@@ -105,7 +105,7 @@ def from_dataset(
     samples = check_samples(
         DatasetItems(dataset=dataset, geometry=geometry, channels=channels, ids=ids),
         ids,
-        description or f"a {type(dataset).__name__}",
+        description or f"a {type(dataset).__name__}{Reading(show_channels=show_channels).words(channels)}",
         notes=notes,
         progress=progress,
     )

@@ -105,7 +105,9 @@ def from_entries(
     _check_reading(entries, reading)
     source = Files(entries=tuple(entries), geometry=geometry, channels=channels, reading=reading)
     ids = [entry.id for entry in entries]
-    samples = check_samples(source, ids, description, unreadable=unreadable, notes=notes, progress=progress)
+    samples = check_samples(
+        source, ids, f"{description}{reading.words(channels)}", unreadable=unreadable, notes=notes, progress=progress
+    )
     used = [entries[place] for place in samples.places]
     remarks = (
         _first_frames(used) if reading.frame is None and channels in (1, 3) else None,

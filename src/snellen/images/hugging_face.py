@@ -110,7 +110,7 @@ def from_hugging_face(
         geometry=geometry,
         channels=channels,
         show_channels=reading.show_channels,
-        description=owner if isinstance(source, str | Path) else "a Hugging Face data set",
+        description=(owner if isinstance(source, str | Path) else "a Hugging Face data set") + reading.words(channels),
         notes=notes,
         progress=progress,
     )

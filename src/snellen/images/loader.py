@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset, SequentialSampler, def
 from snellen.errors import SnellenError, first_line
 from snellen.images.dataset import from_dataset
 from snellen.images.geometry import AS_IS, Geometry
+from snellen.images.reading import Reading
 from snellen.images.samples import Progress, Samples
 
 
@@ -62,7 +63,7 @@ def from_loader(
         geometry=geometry,
         channels=channels,
         show_channels=show_channels,
-        description=f"a DataLoader of {type(loader.dataset).__name__}",
+        description=f"a DataLoader of {type(loader.dataset).__name__}{Reading(show_channels=show_channels).words(channels)}",
         notes=notes,
         progress=progress,
     )

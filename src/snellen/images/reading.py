@@ -48,6 +48,24 @@ class Reading:
                 f"not {_listed(self.show_channels)}"
             )
 
+    def words(self, channels: int) -> str:
+        """What a description of samples adds about the reading; empty where files are read as they describe themselves.
+
+        >>> Reading(range=(0, 4095)).words(5)
+        ', range 0 to 4095, shown by channels 1, 2, 3'
+        """
+        parts = []
+        if self.window is not None:
+            parts.append(f"window {_listed(self.window)}")
+        if self.range is not None:
+            parts.append(f"range {self.range[0]:g} to {self.range[1]:g}")
+        if self.frame is not None:
+            parts.append(f"frame {self.frame}")
+        if self.show_channels is not None or channels not in (1, 3):
+            shown = self.show_channels or _first_channels(channels)
+            parts.append(f"shown by channel{'' if len(shown) == 1 else 's'} {', '.join(map(str, shown))}")
+        return "".join(f", {part}" for part in parts)
+
     def scale(self, values: np.ndarray) -> Float[np.ndarray, "..."]:
         """Stored values as pixels by the stated range; values outside of it are clipped."""
         if self.range is None:
@@ -63,7 +81,7 @@ def colours(
     image: Float[Tensor, "channels height width"], show_channels: tuple[int, ...] | None
 ) -> Float[Tensor, "3 height width"]:
     """What pages show of an image: the chosen channels, or else the first three; of one or two, the first in grey."""
-    chosen = show_channels or ((1, 2, 3) if len(image) >= 3 else (1,))
+    chosen = show_channels or _first_channels(len(image))
     return torch.stack([image[channel - 1] for channel in (chosen if len(chosen) == 3 else chosen * 3)])
 
 
@@ -74,6 +92,10 @@ def check_shown(show_channels: tuple[int, ...] | None, channels: int) -> None:
             f"--show-channels {','.join(map(str, show_channels))} names channel {max(show_channels)}, "
             f"but the pictures have {channels}"
         )
+
+
+def _first_channels(channels: int) -> tuple[int, ...]:
+    return (1, 2, 3) if channels >= 3 else (1,)
 
 
 def _listed(values: tuple[Number, ...]) -> str:

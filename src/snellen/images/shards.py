@@ -150,7 +150,7 @@ def from_shards(
         channels=channels,
         reading=reading,
     )
-    samples = check_samples(source, ids, f"'{path}'", unreadable=unreadable, progress=progress)
+    samples = check_samples(source, ids, f"'{path}'{reading.words(channels)}", unreadable=unreadable, progress=progress)
     return replace(samples, show_channels=reading.show_channels)
 
 

@@ -155,7 +155,9 @@ class Settings:
         lists = {key: [values[key]] for key in ("mean", "std") if isinstance(values.get(key), int | float)}
         if isinstance(values.get("out"), str) and not values["out"].strip():
             raise SnellenError("--out is empty; name the run folder, or leave it out")
-        return parse_as(cls, {**values, **lists}, owner)
+        settings = parse_as(cls, {**values, **lists}, owner)
+        _ = settings.reading  # which refuses values that mean nothing
+        return settings
 
     def as_values(self) -> dict[str, Any]:
         """The settings that differ from the defaults, as JSON."""
