@@ -135,7 +135,7 @@ def _write_images(folder: Path) -> None:
     archive.close()
     dicom_files.write(folder / "pixelless" / "p0.dcm", values[0], PixelData=None)
     (folder / "broken" / "p0.png").write_bytes(b"no image")
-    pictures = [Image.open(path) for path in sorted((folder / "pictures").iterdir())]
+    pictures = [str(path) for path in sorted((folder / "pictures").iterdir())]  # the data set reads the files itself
     features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=list("abcde"))})
     data = datasets.Dataset.from_dict({"image": pictures, "label": [0, 1, 2]}, features=features)
     data.save_to_disk(str(folder / "data_set"))
