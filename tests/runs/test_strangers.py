@@ -289,3 +289,61 @@ def test_the_note_that_models_are_code_comes_once(here, tmp_path, monkeypatch):
     assert len(notes) == 1
     assert "'own_model:load' is code" in notes[0]
     assert os.listdir(tmp_path / "home") == ["said-models-are-code"]
+
+
+OWN = """
+import pathlib
+pathlib.Path({marker!r}).touch()
+def bright(classifier, inputs, targets):
+    '''How bright a pixel is.'''
+    return inputs.mean(dim=1)
+def largest(case):
+    '''The largest value of a map.'''
+    return case.maps.flatten(1).amax(dim=1)
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A folder with a run whose method and metric come from a file there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "own_plugins.py").write_text(OWN.format(marker=str(tmp_path / "executed")))
+    write_images(tmp_path / "images", 4)
+    settings = {"model": "digits", "images": "images", "size": 32, "threads": 1, "out": "run"}
+    methods = ["smoothgrad(of=own_plugins.py:bright, samples=2)", "random"]
+    Settings.of(settings | {"methods": methods, "metrics": ["own_plugins.py:largest"]}).run(Silent())
+    return tmp_path
+
+
+def test_methods_and_metrics_in_files_of_a_stranger_are_not_executed(own):
+    invoked("card", "smoothgrad", "--run", "run")()
+    folder = stranger(own, own / "elsewhere")
+    (own / "own_plugins.py").write_text(OWN.format(marker=str(own / "executed")) + "# now another file\n")
+    (own / "executed").unlink()
+    words = ["execute the code of 'smoothgrad(of=own_plugins.py:bright, samples=2)'", "'own_plugins.py:largest'"]
+    refused(invoked("resume", folder), *words)
+    for command in (
+        ["card", "random"],
+        ["cards"],
+        ["compare", "random", "smoothgrad"],
+        ["recommend", "--need", "determinism"],
+    ):
+        refused(invoked(*command, "--run", folder), *words)
+    invoked("report", folder)()
+    invoked("verify", folder)()
+    assert not (own / "executed").exists()
+    invoked("resume", folder, "--trust")()
+    assert (own / "executed").exists()
+
+
+def test_a_changed_file_is_noticed_and_nothing_of_it_is_mixed(own, capsys):
+    before = Run("run").scores()
+    file = own / "own_plugins.py"
+    file.write_text(file.read_text().replace("amax", "amin"))
+    with pytest.raises(SnellenError, match="has changed since 'run' was made; `snellen resume run` computes it again"):
+        invoked("card", "random", "--run", "run")()
+    invoked("resume", "run")()
+    after = Run("run").scores()
+    assert len(after) == len(before)
+    assert not (set(after["value"]) & set(before["value"]))

@@ -14,11 +14,14 @@ from snellen.cards.prose import prose_of
 from snellen.cards.schema import ATTRIBUTES, Card, Directness, Evidence, EvidenceSource, Finding, Priority, Prose
 from snellen.errors import SnellenError
 from snellen.methods.controls import CONTROLS
+from snellen.plugins.outside import needs_in_words
 from snellen.plugins.registry import METHODS, Attribute, traits
 from snellen.plugins.traits import MethodTraits
 from snellen.report.readable import Readable
 from snellen.runs import Run
+from snellen.runs.foreign_code import load_plugins_of_run
 from snellen.runs.method_labels import find_label
+from snellen.runs.store import Store
 from snellen.verdicts import Trust, trust
 
 Findings = Mapping[str, Mapping[Attribute, Finding]]
@@ -119,7 +122,7 @@ def card(
     facts, prose = _facts(name, label), prose_of(name)
     evidence = (*measured, *literature_of(name))
     all_findings = {**(findings or {}), **_directness(prose)}
-    needs = tuple(sorted(facts.needs))
+    needs = needs_in_words(facts)
     # Traits are tested with default settings only: another baseline may be random, another fold may break completeness.
     claims = facts.in_words if label == name else f"{facts.in_words}, with its default settings"
     graded = grades(evidence, all_findings, people=people)
@@ -193,10 +196,15 @@ def refuse_unfit(run: Readable) -> None:
             )
 
 
-def cards_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] | None = None) -> CardSet:
+def cards_of_runs(
+    folders: Sequence[Path], measured: Callable[[Run], Findings] | None = None, *, trust: bool = False
+) -> CardSet:
     """The cards of run folders of one model and the same images, joined.
 
-    `measured` returns the findings on a run's methodology; by default it reads those that were measured before.
+    Args:
+        folders: The run folders.
+        measured: Returns the findings on a run's methodology; by default it reads those that were measured before.
+        trust: Whether to execute methods from a file or module that somebody else's run names.
     """
     from snellen.cards.methodology import read  # it imports this module
 
@@ -206,6 +214,8 @@ def cards_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] |
     for folder in folders:
         unique.setdefault(Path(folder).resolve(), folder)
     runs = [Run(folder) for folder in unique.values()]
+    for run in runs:
+        load_plugins_of_run(Store(run.folder), run.record, trust=trust)
     notes = tuple(
         f"'{run.folder.name}' is unfinished, so some scores are missing; "
         + (f"`snellen resume {run.folder}` finishes it" if run.record.request else "the same evaluate() finishes it")

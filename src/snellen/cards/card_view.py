@@ -22,6 +22,7 @@ from snellen.charts.scale import Scale, scale_of
 from snellen.charts.strips import Estimate, strip, strip_axis
 from snellen.charts.verdict_marks import DIRECTIONS, MARKS, colour_of
 from snellen.plugins.citations import CITATIONS
+from snellen.plugins.outside import UNSTATED
 from snellen.plugins.registry import METHODS, METRICS, Test, text_of
 from snellen.report.metric_blocks import bounds_of
 from snellen.verdicts import MINIMUM_IMAGES, PairedDifference
@@ -32,6 +33,7 @@ NEEDS = {
     "layer": "a layer that keeps the layout of the image",
     "relu": "ReLU units",
     "training-data": "images to be fitted to",
+    UNSTATED: "what it does not state",
 }
 """By need of a method beyond the model's outputs, its description."""
 

@@ -134,7 +134,7 @@ function line(words, items) {
 
 const CONDITIONS = {
   cost: (method) => method.seconds === null ? "what a map takes was not measured" : `a map takes ${span(method.seconds)}`,
-  "black-box": (method) => method.inside.length ? `it looks inside the model (${method.inside.join(", ")})` : "it needs only outputs",
+  "black-box": (method) => method.inside.includes("unstated") ? "it does not state what it needs of the model" : method.inside.length ? `it looks inside the model (${method.inside.join(", ")})` : "it needs only outputs",
 };
 
 /** What a method gives up against the best, in words. */

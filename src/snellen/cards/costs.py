@@ -19,6 +19,7 @@ from snellen.cards.loaded_run import LoadedRun
 from snellen.cards.schema import Finding
 from snellen.charts.numbers import count, duration
 from snellen.maps.fitted_state import methods_to_fit
+from snellen.plugins.outside import UNSTATED
 from snellen.types import Method, Passes, Rng
 
 REPEATS = 7
@@ -144,6 +145,8 @@ def agnosticism(needs: Collection[str], images: int, problem: str | None) -> Fin
         word, share = ("white box", 0.25) if inside else ("gradients", 0.5)
         names = {"gradients": "gradients", "layer": "layers", "relu": "rectifiers"}
         needed = f"It needs the model's {' and '.join(names[name] for name in names if name in needs)}"
+    elif UNSTATED in needs:
+        word, share, needed = "not stated", math.nan, "It does not state what it needs of the model"
     else:
         word, share, needed = "black box", 1.0, "It needs only the model's outputs"
     needed += ", and images to be fitted to" if "training-data" in needs else ""

@@ -29,8 +29,8 @@ def file_name(method: str) -> str:
 
 
 def everywhere(name: str) -> Card:
-    """The card of a registered method without a run, by its name, perhaps with settings: `rise(masks=500)`."""
-    method = METHODS.parse(name)
+    """The card of a method without a run, by its name, perhaps with settings: `rise(masks=500)`, `mine.py:f`."""
+    method = METHODS.parse(name, load=True)
     return card(traits(method).name, label(method))
 
 

@@ -27,6 +27,7 @@ from snellen.cards.sweeps import SettingTrial, afford, cheap_metrics, dependence
 from snellen.errors import SnellenError
 from snellen.files.atomic import write_whole
 from snellen.files.integrity import DamagedError, dump_record, read_record
+from snellen.plugins.outside import needs_in_words
 from snellen.plugins.registry import METHODS, METRICS, Attribute, label, traits
 from snellen.report.readable import Readable
 from snellen.runs import Run
@@ -254,10 +255,10 @@ class _Measurement:
         if name not in loaded.methods:
             spec = next(method for method in loaded.run.record.spec.methods if method.label == name)
             method = METHODS.build(spec.name, spec.params)
-            return [agnosticism(traits(method).needs, rows, failures(loaded.run)[name])]
+            return [agnosticism(needs_in_words(traits(method)), rows, failures(loaded.run)[name])]
         method = loaded.methods[name]
         return [
-            agnosticism(traits(method).needs, rows, None),
+            agnosticism(needs_in_words(traits(method)), rows, None),
             efficiency(self._cost(name), method, loaded, self.state["machine"]),
         ]
 

@@ -23,6 +23,7 @@ from snellen.cards.reasons import because, care, plain, remedies
 from snellen.cards.schema import METHODOLOGY, TESTED, Card, Grade, Priority
 from snellen.charts import numbers
 from snellen.errors import SnellenError
+from snellen.plugins.outside import UNSTATED
 from snellen.plugins.registry import Attribute
 from snellen.verdicts import run_certainty, run_sampling
 from snellen.verdicts.rule import TOO_FEW
@@ -36,8 +37,8 @@ DRAWS = 2_000
 SENSITIVITY = TESTED[:3]
 """The attributes without which a map does not show what the model does; low grades are always reported."""
 
-INSIDE = frozenset({"gradients", "layer", "relu"})
-"""Needs that a black box, which has only outputs, cannot fulfil."""
+INSIDE = frozenset({"gradients", "layer", "relu", UNSTATED})
+"""Needs that a black box, which has only outputs, cannot fulfil; a method that does not state its needs may have them."""
 
 State = Literal["met", "not known", "missed"]
 STATES: tuple[State, ...] = ("met", "not known", "missed")
@@ -320,6 +321,7 @@ def _needs(card: Card, priorities: Priorities) -> tuple[Need, ...]:
     if priorities.black_box:
         inside = sorted(INSIDE.intersection(card.needs))
         words = f"needs the model's {numbers.join_names(inside)}" if inside else "needs only the model's outputs"
+        words = "does not state what it needs of the model" if UNSTATED in inside else words
         needs.append(Need(name="black-box", state="missed" if inside else "met", words=words))
     return tuple(needs)
 

@@ -26,6 +26,7 @@ def card(
     ],
     run: Runs = None,
     out: Annotated[Path, typer.Option(help="the folder to write into")] = Path("cards"),
+    trust: options.Trust = False,
 ) -> None:
     """Write the card of a method as HTML, Markdown and JSON and print it; without --run, what holds for every model."""
     from snellen.cards import files
@@ -35,7 +36,7 @@ def card(
     if Path(name).suffix.lower() in (".md", ".json"):
         Console().print(printable(files.read_card(Path(name))))
         return
-    card_set = cards_of_runs(run) if run else None
+    card_set = cards_of_runs(run, trust=trust) if run else None
     method_card = card_set.find(name) if card_set else files.everywhere(name)
     Console().print(printable(method_card, card_set.notes if card_set else ()))
     print(f"card: {', '.join(map(str, files.write_files(method_card, card_set, out)))}")
@@ -46,6 +47,7 @@ def compare(
     methods: Annotated[list[str], typer.Argument(help="two or more methods of the run, by name")],
     run: Runs = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="an HTML page to write it to as well")] = None,
+    trust: options.Trust = False,
 ) -> None:
     """Put the cards of some methods side by side, attribute by attribute."""
     from snellen.cards.card_set import cards_of_runs
@@ -53,7 +55,7 @@ def compare(
     from snellen.cards.compare_page import write_comparison
     from snellen.cards.printed_choice import PrintedComparison
 
-    comparison = CardComparison.of(cards_of_runs(run or []), methods)
+    comparison = CardComparison.of(cards_of_runs(run or [], trust=trust), methods)
     Console().print(PrintedComparison(comparison))
     if out is not None:
         print(f"written: {write_comparison(comparison, out)}")
@@ -76,6 +78,7 @@ def recommend(
         str | None, typer.Option(help="start from a ready role, such as radiologist; `list` prints all")
     ] = None,
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="a JSON file to write the choice to as well")] = None,
+    trust: options.Trust = False,
 ) -> None:
     """Choose a method by what you need of it, with reasons; says so when none fits."""
     from snellen.cards.card_set import cards_of_runs
@@ -96,7 +99,7 @@ def recommend(
         black_box=black_box,
         profile=profile,
     )
-    recommendation = recommend_method(cards_of_runs(run or []), priorities)
+    recommendation = recommend_method(cards_of_runs(run or [], trust=trust), priorities)
     Console().print(PrintedRecommendation(recommendation))
     if json is not None:
         print(f"written: {write_json(recommendation, json)}")
@@ -123,7 +126,7 @@ def cards(
 
     observer = Live()
     measure = partial(methodology.measure, observer=observer, trust=trust)
-    card_set = cards_of_runs(run or [], methodology.read if no_measure else measure)
+    card_set = cards_of_runs(run or [], methodology.read if no_measure else measure, trust=trust)
     observer.note(f"drawing the cards of {len(card_set.methods)} methods")
     controls = len(card_set.cards) - len(card_set.methods)
     print(f"cards: {write_cards(card_set, out)} ({len(card_set.methods)} methods, {controls} controls)")

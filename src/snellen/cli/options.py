@@ -18,13 +18,19 @@ import typer
 
 from snellen.errors import SnellenError
 
-Methods = Annotated[str | None, typer.Option(help="comma-separated names, settings in brackets: rise(masks=500)")]
+Methods = Annotated[
+    str | None, typer.Option(help="comma-separated names, settings in brackets: rise(masks=500); your own code: mine.py:f")
+]
+Metrics = Annotated[str | None, typer.Option(help="comma-separated names, in the same form; your own code: mine.py:m")]
 Seed = Annotated[int | None, typer.Option(help="changes every random draw")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps")]
 Workers = Annotated[int | None, typer.Option(help="processes to use")]
 Threads = Annotated[int | None, typer.Option(help="torch threads per process")]
 Trust = Annotated[
-    bool, typer.Option("--trust", help="execute what a run folder names that was not made here: its model, recipe, variants")
+    bool,
+    typer.Option(
+        "--trust", help="execute what a run folder names that was not made here: its model, methods, recipe, variants"
+    ),
 ]
 
 

@@ -40,7 +40,7 @@ def run(
     *,
     settings: Annotated[Path | None, typer.Argument(help="a YAML or TOML file; options given here win over it")] = None,
     methods: options.Methods = None,
-    metrics: Annotated[str | None, typer.Option(help="comma-separated names")] = None,
+    metrics: options.Metrics = None,
     model: ModelOptions,
     evaluation: EvaluationOptions,
     picture: PictureOptions,

@@ -105,7 +105,7 @@ def run_textbox(
     ] = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(help="one more beside those that --out holds already: a name, or mypackage.module:MyMethod"),
+        typer.Option(help="one more beside those that --out holds already: a name, mine.py:f or package.module:MyMethod"),
     ] = None,
     settings: Annotated[
         str | None, typer.Option(help="comma-separated names of shipped networks; all seven otherwise")

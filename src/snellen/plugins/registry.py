@@ -19,6 +19,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from snellen.errors import SnellenError, nearest, no_exit, short_repr, shorten
 from snellen.files.documents import MOST_WHOLE, is_unicode
+from snellen.plugins import outside
 from snellen.plugins.notation import read_plugin, write_value
 from snellen.plugins.traits import (
     LAYERS,
@@ -79,16 +80,20 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         self.kind = kind
         self.required = required
         self._classes: dict[str, type[T]] = {}
+        self._outside: dict[str, type[T]] = {}
+        """Wrapped functions and classes that a user named by a file or module, or passed; they are not listed."""
 
     def __getitem__(self, name: str) -> type[T]:
         load_plugins()
+        if name in self._outside:
+            return self._outside[name]
         if name not in self._classes:
             raise UnknownNameError(f"unknown {self.kind} '{shorten(name)}'{nearest(name, self._classes)}")
         return self._classes[name]
 
     def __contains__(self, name: object) -> bool:
         load_plugins()
-        return name in self._classes
+        return name in self._classes or name in self._outside
 
     def __iter__(self) -> Iterator[str]:
         load_plugins()
@@ -122,8 +127,13 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             del self._classes[name]
             raise SnellenError(f"{where}: its settings must survive JSON, but {problem}") from None
 
-    def build(self, name: str, params: Mapping[str, Any] | None = None) -> T:
-        """The plug-in of this name with these settings; unknown settings and wrong types are refused by name."""
+    def build(self, name: str, params: Mapping[str, Any] | None = None, *, load: bool = False) -> T:
+        """The plug-in of this name with these settings; unknown settings and wrong types are refused by name.
+
+        With `load`, a name such as `mine.py:MyMethod` executes that file, and so may those of plug-ins in the settings.
+        """
+        if load and self.kind in ("method", "metric") and outside.names_code(name):
+            return self._build_outside(outside.find_object(name, files=True), params or {}, name)
         name, _, preset = name.partition("@")
         plugin = self[name]
         presets: Mapping[str, Any] = getattr(plugin.traits, "presets", {})  # type: ignore[attr-defined]
@@ -135,7 +145,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         chosen = presets.get(preset, {})
         if isinstance(chosen, str):
             other, settings = read_plugin(chosen)
-            return self.build(other, {**settings, **(params or {})})
+            return self.build(other, {**settings, **(params or {})}, load=load)
         fields = {field.name: field for field in dataclasses.fields(plugin)}  # type: ignore[arg-type]
         hints = _hints(plugin)  # type: ignore[arg-type]
         values: dict[str, Any] = {}
@@ -144,28 +154,59 @@ class Registry(Mapping[str, type[T]], Generic[T]):
                 available = ", ".join(fields) or "none"
                 hint = nearest(key, fields)
                 raise SnellenError(f"{self.kind} '{name}' has no setting '{shorten(key)}'{hint} (it has: {available})")
-            values[key] = _coerce(hints[key], value, f"{self.kind} '{name}': {key}")
+            values[key] = _coerce(hints[key], value, f"{self.kind} '{name}': {key}", load=load)
         try:
             return plugin(**values)
         except ValueError as problem:
             raise SnellenError(f"{self.kind} '{name}': {problem}") from None
 
-    def parse(self, text: str | Mapping[str, Any] | T) -> T:
+    def _build_outside(self, value: Any, params: Mapping[str, Any], text: str = "") -> T:
+        """The plug-in of a class, an instance or a function that a user named by `text`, or passed."""
+        plugin, is_registered = outside.own_plugin(value, self.kind, text=text)
+        if not is_registered:
+            self._outside[plugin.traits.name] = plugin
+            return self.build(plugin.traits.name, params)
+        if not isinstance(plugin, type):
+            if params:
+                raise SnellenError(
+                    f"'{text}' is an instance with settings of its own; name its class, or leave out {params}"
+                )
+        elif params or text:
+            plugin = self.build(plugin.traits.name, params)  # type: ignore[attr-defined]
+        else:
+            plugin = plugin()
+        return outside.version_by_source(plugin) if text else plugin  # type: ignore[no-any-return]
+
+    def _build_loaded(self, name: str, params: Mapping[str, Any]) -> T:
+        """Builds with `load`; a plug-in around a user's code, as in `smoothgrad(of=mine.py:f)`, changes with that code."""
+        plugin = self.build(name, params, load=True)
+        has_inner_code = not outside.names_code(name) and outside.holds_code(params)
+        return outside.version_by_source(plugin) if has_inner_code else plugin
+
+    def parse(self, text: str | Mapping[str, Any] | T | type[T] | Callable[..., Any], *, load: bool = False) -> T:
         """A plug-in from `rise`, `rise(masks=500)`, `rise@petsiuk2018`, `{"name": "rise", "params": {...}}`, or itself.
+
+        A class and a plain function become a plug-in too. With `load`, a text such as `mine.py:MyMethod` or
+        `package.module:function` is imported, which executes that code: for texts that the user wrote, never for texts
+        from a run folder.
 
         >>> METHODS.parse("smoothgrad(of=grad-cam, samples=8)")
         SmoothGrad(of=GradCam(layer=None), samples=8, spread=0.15)
         """
         if isinstance(text, str):
-            return self.build(*read_plugin(text))
+            name, settings = read_plugin(text)
+            return self._build_loaded(name, settings) if load else self.build(name, settings)
         if isinstance(text, Mapping):
             params = text.get("params") or {}
             if not isinstance(text.get("name"), str) or not isinstance(params, Mapping) or set(text) - {"name", "params"}:
                 raise SnellenError(f"a {self.kind} is written as a name or as {{name, params}}, not {short_repr(text)}")
-            return self.build(text["name"], {str(key): value for key, value in params.items()})
-        if not hasattr(text, "traits"):
+            settings = {str(key): value for key, value in params.items()}
+            return self._build_loaded(text["name"], settings) if load else self.build(text["name"], settings)
+        if hasattr(text, "traits") and not isinstance(text, type):
+            return text  # type: ignore[return-value]
+        if self.kind not in ("method", "metric") or not callable(text):
             raise SnellenError(f"a {self.kind} is written as a name, as in rise or rise(masks=500), not {short_repr(text)}")
-        return text
+        return self._build_outside(text, {})
 
 
 def _is_listed(plugin: type) -> bool:
@@ -377,12 +418,12 @@ def text_of(value: Any) -> str:
     return write_value(value)
 
 
-def _coerce(hint: Any, value: Any, where: str) -> Any:
+def _coerce(hint: Any, value: Any, where: str, *, load: bool = False) -> Any:
     """The value converted to the type of the field; raises SnellenError where it cannot be."""
     if hint in _BY_HINT:
         if not isinstance(value, str | Mapping) and not hasattr(value, "traits"):
             raise SnellenError(f"{where} must be the name of a {_BY_HINT[hint].kind}, not {short_repr(value)}")
-        return _BY_HINT[hint].parse(value)
+        return _BY_HINT[hint].parse(value, load=load)
     if isinstance(value, int) and abs(value) > MOST_WHOLE:
         raise SnellenError(f"{where} must be a number of fewer digits")
     if isinstance(value, float) and not math.isfinite(value):
@@ -397,11 +438,11 @@ def _coerce(hint: Any, value: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in options:
             return None
-        return _coerce(next(option for option in options if option is not type(None)), value, where)
+        return _coerce(next(option for option in options if option is not type(None)), value, where, load=load)
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise SnellenError(f"{where} must be a list, not {short_repr(value)}")
-        return tuple(_coerce(options[0], item, where) for item in value)
+        return tuple(_coerce(options[0], item, where, load=load) for item in value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint is str and isinstance(value, int) and not isinstance(value, bool):

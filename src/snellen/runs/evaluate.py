@@ -219,6 +219,8 @@ class _Job:
         if old is not None:
             digest = recording.samples_digest(shards)
             recording.check_same_run(old, spec, self.classifier.fingerprint, digest, self.store.folder)
+            for note in recording.changed_plugins(old, self.methods, self.metrics):
+                self.observer.note(note)
 
         self.classifier.use_compiled = False
         inputs = self.classifier.to_inputs(self.samples[0].image[None])

@@ -134,7 +134,11 @@ def run_all(
         return
     source = iter(calls)
     if executor is not None:
-        for key, _, result in _drain(source, executor, 2 * max(2, workers), on_start):
+        # Other executors pickle in their own way: Dask uses cloudpickle too, and threads need no copy.
+        pack: Callable[[Call[R_co]], Call[R_co]] = (
+            _packed if isinstance(executor, ProcessPoolExecutor) else lambda call: call
+        )
+        for key, _, result in _drain(source, executor, 2 * max(2, workers), on_start, pack):
             if isinstance(result, BrokenExecutor | CancelledError):
                 reason = f" ({result})" if str(result) else ""
                 raise SnellenError(

@@ -2,37 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, Literal
 
 from snellen.errors import SnellenError
 from snellen.files.seals import is_sealed, seal, untrusted_folder
+from snellen.plugins import outside
+from snellen.plugins.registry import METHODS, METRICS, label, traits
 from snellen.runs.record import RunRecord
 from snellen.runs.store import Store
 from snellen.runs.variant_training import DIGITS
-from snellen.zoo.models import code_origin, executes_code, model_origin
+from snellen.zoo.models import executes_code, model_origin
 
-Code = Literal["model", "recipe", "dask"]
+Code = Literal["model", "recipe", "dask", "target", "methods", "metrics"]
 
 _ACTIONS: Mapping[Code, str] = {
     "model": "load the model '{}'",
     "recipe": "call the recipe '{}'",
     "dask": "connect to the Dask scheduler '{}', which can send code",
+    "target": "call the target '{}'",
+    "methods": "execute the code of {}",
+    "metrics": "execute the code of {}",
 }
 
 MODEL: tuple[Code, ...] = ("model",)
 """Executed to load the images of a run again."""
 
-EVERYTHING: tuple[Code, ...] = ("model", "recipe", "dask")
+PLUGINS: tuple[Code, ...] = ("methods", "metrics")
+"""Executed to explain images of a run again, beside the model."""
+
+EVERYTHING: tuple[Code, ...] = ("model", "recipe", "dask", "target", "methods", "metrics")
 """Executed to continue a run, beside unpickling its trained variants."""
 
 
 def named_code(request: Mapping[str, Any] | None) -> dict[Code, str]:
     """The settings of a request that name code, or a server that sends code."""
-    values = {name: str(value) for name in EVERYTHING if (value := (request or {}).get(name)) is not None}
-    harmless = {"model": not executes_code(values.get("model", "")), "recipe": values.get("recipe") == DIGITS}
-    return {name: value for name, value in values.items() if not harmless.get(name)}
+    values = {name: str(value) for name in _SINGLE if (value := (request or {}).get(name)) is not None}
+    harmless = {
+        "model": not executes_code(values.get("model", "")),
+        "recipe": values.get("recipe") == DIGITS,
+        "target": ":" not in values.get("target", ""),
+    }
+    several = {name: " and ".join(f"'{text}'" for text in _texts_with_code((request or {}).get(name))) for name in _SEVERAL}
+    return {name: value for name, value in values.items() if not harmless.get(name)} | {
+        name: texts for name, texts in several.items() if texts
+    }
+
+
+_SINGLE: tuple[Code, ...] = ("model", "recipe", "dask", "target")
+_SEVERAL: tuple[Code, ...] = ("methods", "metrics")
+
+
+def _texts_with_code(plugins: Any) -> list[Any]:
+    """The methods or metrics of a request that name code, also within their settings."""
+    listed = plugins if isinstance(plugins, list | tuple) else [plugins]
+    return [plugin for plugin in listed if plugin is not None and outside.holds_code(plugin)]
 
 
 def request_seal(request: Mapping[str, Any] | None) -> str | None:
@@ -65,7 +90,34 @@ def require_trust(store: Store, record: RunRecord, needed: Collection[Code], *, 
             store.seal_variants()
 
 
+def load_plugins_of_run(store: Store, record: RunRecord, *, trust: bool) -> None:
+    """Loads the methods and metrics of a run that are code of its user, so that they can be built by their names.
+
+    Refuses code that has changed since: what it says of itself no longer holds for the maps of the run.
+    """
+    request = record.request or {}
+    if not set(PLUGINS) & set(named_code(request)):
+        return
+    require_trust(store, record, PLUGINS, trust=trust)
+    before = record.spec.versions
+    for name, registry in ((PLUGINS[0], METHODS), (PLUGINS[1], METRICS)):
+        for text in _texts_with_code(request.get(name)):
+            plugin = registry.parse(text, load=True)
+            if before.get(label(plugin), traits(plugin).version) != traits(plugin).version:
+                raise SnellenError(
+                    f"{label(plugin)} has changed since '{store.folder}' was made; `snellen resume {store.folder}` computes "
+                    "it again"
+                )
+
+
 def _facts(code: Mapping[Code, str]) -> list[object]:
     """What is sealed: each name with the path of its code, because the same name may mean another file elsewhere."""
-    origins: dict[Code, Callable[[str], str]] = {"model": model_origin, "recipe": code_origin}
-    return ["run", {name: [value, origins[name](value) if name in origins else ""] for name, value in code.items()}]
+    return ["run", {name: [value, _origin(name, value)] for name, value in code.items()}]
+
+
+def _origin(name: Code, value: str) -> str:
+    if name == "dask":
+        return ""
+    if name == "model":
+        return model_origin(value)
+    return outside.code_origins(value) if name in _SEVERAL else outside.code_origin(value)

@@ -50,12 +50,12 @@ def parse_methods(names: Any) -> list[Method]:
     >>> [type(method).__name__ for method in parse_methods("random,centre")]
     ['Random', 'Centre']
     """
-    return _distinct("method", [METHODS.parse(name) for name in _listed(names)])
+    return _distinct("method", [METHODS.parse(name, load=True) for name in _listed(names)])
 
 
 def parse_metrics(names: Any) -> list[Metric]:
     """Metrics in the same forms."""
-    return _distinct("metric", [METRICS.parse(name) for name in _listed(names)])
+    return _distinct("metric", [METRICS.parse(name, load=True) for name in _listed(names)])
 
 
 def _listed(names: Any) -> list[Any]:

@@ -144,6 +144,12 @@ class Spec(Record):
     precision: str
     compiled: bool = False
 
+    @property
+    def versions(self) -> dict[str, int]:
+        """The version of each method and metric, by label."""
+        methods = {method.label: method.version for method in self.methods}
+        return methods | {metric.label: metric.version for metric in self.metrics}
+
 
 class ModelRecord(Record):
     """What is known about the model of a classifier that was named by a text."""

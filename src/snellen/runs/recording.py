@@ -11,7 +11,7 @@ from snellen.classifier import Classifier
 from snellen.classifier.heads import ExclusiveClasses
 from snellen.errors import SnellenError
 from snellen.images import Samples
-from snellen.plugins.registry import label
+from snellen.plugins.registry import label, traits
 from snellen.runs import plan as planning
 from snellen.runs.foreign_code import request_seal
 from snellen.runs.machine import machine, revision, versions
@@ -74,6 +74,17 @@ def check_same_run(old: RunRecord, spec: Spec, fingerprint: str, digest: str, fo
     for what, (before, now) in pairs.items():
         if before != now:
             raise SnellenError(f"'{folder}' was made with {what} ({before}, now {now}); choose another --out")
+
+
+def changed_plugins(old: RunRecord, methods: Sequence[Method], metrics: Sequence[Metric]) -> list[str]:
+    """A sentence per method or metric whose code has changed since the run was made; its old units do not count."""
+    before = old.spec.versions
+    return [
+        f"{label(plugin)} has changed since this run was made; its earlier {what} are not used"
+        for plugins, what in ((methods, "maps"), (metrics, "scores"))
+        for plugin in plugins
+        if before.get(label(plugin), traits(plugin).version) != traits(plugin).version
+    ]
 
 
 def _class_names(classifier: Classifier, classes: int) -> tuple[str, ...] | None:

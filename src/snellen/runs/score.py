@@ -53,8 +53,8 @@ def score(
         ids: Names of the images, which seed their random draws; numbers by default.
         seed: Changes every random draw.
     """
-    scorer = METRICS.parse(metric)
-    explaining = None if method is None else METHODS.parse(method)
+    scorer = METRICS.parse(metric, load=True)
+    explaining = None if method is None else METHODS.parse(method, load=True)
     name = label(scorer)
     needs = traits(scorer).needs
     if "explain" in needs and explaining is None:

@@ -70,9 +70,9 @@ class Settings:
     images: str = PHOTOGRAPHS
     """A folder of images or of a Hugging Face data set, .tar shards, zoo:photographs, zoo:digits or zoo:digits-many."""
     methods: tuple[PluginName, ...] = ()
-    """Methods by name, with settings in brackets, such as rise(masks=500)."""
+    """Methods by name, with settings in brackets, such as rise(masks=500); or code of your own, such as mine.py:f."""
     metrics: tuple[PluginName, ...] = ()
-    """Metrics by name, with settings in brackets, such as deletion(steps=28)."""
+    """Metrics by name, with settings in brackets, such as deletion(steps=28); or code of your own, such as mine.py:m."""
     out: str = "runs/latest"
     """The run folder; an existing one is continued."""
     target: str | int = "predicted"

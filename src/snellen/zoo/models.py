@@ -17,10 +17,10 @@ from snellen.classifier.engines import Precision
 from snellen.classifier.graphs import ExportedModel, ScriptedModel
 from snellen.errors import SnellenError, nearest
 from snellen.images.geometry import Geometry
+from snellen.plugins.outside import code_origin, find_object, reason
 from snellen.zoo.sources.digits import DIGITS
 from snellen.zoo.sources.digits_many import DIGITS_MANY
 from snellen.zoo.sources.efficientnet_lite0 import EMBEDDED
-from snellen.zoo.sources.function import code_origin, find_object, reason
 from snellen.zoo.sources.source import ModelRequest, ModelSource, all_sources, built_in_sources, find_source
 
 __all__ = [

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-import hashlib
-import inspect
-import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
-from snellen.errors import SnellenError
 from snellen.files.seals import is_sealed, seal
 from snellen.methods.controls import CONTROLS
-from snellen.plugins.registry import METHODS, MethodTraits, label, traits
+from snellen.plugins.outside import code_origins, holds_code
+from snellen.plugins.registry import METHODS, label, traits
 from snellen.types import Method
-from snellen.zoo.models import code_origin, find_object
 
 PUBLISHED = (
     "gradient@kim2022", "smoothgrad@kim2022", "deconvnet@kim2022", "guided-backprop@kim2022", "deep-taylor@kim2022",
@@ -71,7 +65,7 @@ class ListedMethod:
             "text": self.text,
             "control": traits(self.method).control,
             "changed": self.method != type(self.method)(),
-            **({"seal": seal(_seal_text(self.text))} if is_own(self.text) else {}),
+            **({"seal": seal(_seal_text(self.text))} if holds_code(self.text) else {}),
         }
 
 
@@ -93,63 +87,23 @@ def all_names() -> list[str]:
 
 
 def listed_method(method: Any) -> ListedMethod:
-    """A method from its name with or without settings, from `package.module:name`, or from the method itself."""
+    """A method from its name with or without settings, from `file.py:name` or `package.module:name`, or from an object."""
     if not isinstance(method, str):
         parsed = METHODS.parse(method)
         return ListedMethod(parsed, label(parsed))
-    return ListedMethod(own_method(method) if is_own(method) else METHODS.parse(method), method)
-
-
-def is_own(text: str) -> bool:
-    """Whether a method is written as `package.module:name`, which is imported."""
-    module, colon, _ = text.partition("(")[0].partition(":")
-    return bool(colon and module)
+    return ListedMethod(own_method(method), method)
 
 
 def untrusted_methods(methods: Sequence[Mapping[str, Any]]) -> list[str]:
     """The texts among the methods of a record that would be imported and that this user did not write there."""
-    own = [method for method in methods if is_own(method["text"]) and code_origin(method["text"])]
+    own = [method for method in methods if holds_code(method["text"]) and code_origins(method["text"])]
     return [method["text"] for method in own if not is_sealed(_seal_text(method["text"]), method.get("seal"))]
 
 
 def _seal_text(text: str) -> list[str]:
-    return ["method", text, code_origin(text)]
+    return ["method", text, code_origins(text)]
 
 
 def own_method(path: str) -> Method:
-    """The method at `package.module:name`: an instance of a registered class, or such a class."""
-    value = find_object(path)
-    if not isinstance(getattr(value, "traits", None), MethodTraits):
-        raise SnellenError(
-            f"'{path}' is not a saliency method: it must be a frozen dataclass under snellen.plugins.registry.method, or an "
-            f"instance of one, not {_type_name(value)}"
-        )
-    return _version_by_source(METHODS.parse(value() if isinstance(value, type) else value))
-
-
-def _version_by_source(method: Method) -> Method:
-    """The method, with a version that changes with the file that defines it, so that older maps are computed again.
-
-    Authors run a method many times, and do not raise its version each time. The same holds for methods that it wraps, as in
-    `SmoothGrad(of=Own())`. Snellen's own files do not count: their versions are raised by hand.
-    """
-    sources = []
-    modules = {plugin_type.__module__ for plugin_type in _plugin_types(method)}
-    for module in sorted(name for name in modules if name.partition(".")[0] != "snellen"):
-        with suppress(OSError, TypeError, KeyError):
-            sources.append(inspect.getsource(sys.modules[module]))
-    if sources:
-        method = copy.copy(method)  # the same object may be listed elsewhere, where its older maps are still good
-        version = int(hashlib.sha256("".join(sources).encode()).hexdigest()[:8], 16)
-        object.__setattr__(method, "traits", replace(traits(method), version=version))
-    return method
-
-
-def _plugin_types(plugin: Any) -> list[type]:
-    """The class of a plug-in, and those of the plug-ins among its settings."""
-    values = [getattr(plugin, field.name) for field in fields(plugin)]
-    return [type(plugin), *(inner for value in values if hasattr(value, "traits") for inner in _plugin_types(value))]
-
-
-def _type_name(value: Any) -> str:
-    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+    """The method at `file.py:name` or `package.module:name`: a class, an instance or a function."""
+    return METHODS.parse(path, load=True)

@@ -1,0 +1,496 @@
+"""Methods and metrics that are not registered: named by a file or module, or passed as a class, instance or function.
+
+A registered class keeps its traits. A plain function, or another callable, is wrapped in a frozen dataclass with cautious
+traits. In both cases the version is a hash of the source, so that a changed function is another method and old maps of it
+are not used again.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
+
+import cloudpickle
+import torch
+
+from snellen.errors import SnellenError, first_line, nearest, no_exit, short_repr
+from snellen.plugins.traits import Attribute, MethodTraits, MetricTraits, Need
+from snellen.types import Case, Images, Maps, Passes, Rng, Targets
+
+if TYPE_CHECKING:
+    from snellen.classifier import Classifier
+
+FILE = ".py"
+OWN = "own"
+"""What a plug-in without a citation cites."""
+UNTESTED = "nothing yet"
+"""On what the traits of a plain function were tested."""
+UNSTATED = "unstated"
+"""Beside `Need`: a plain function may need anything."""
+
+
+def needs_in_words(facts: MethodTraits) -> tuple[str, ...]:
+    """What a method needs, for cards; a plain function that states nothing may look inside the model."""
+    if facts.tested_on == UNTESTED and not facts.needs:
+        return (UNSTATED,)
+    return tuple(sorted(facts.needs))
+
+
+def names_code(text: Any) -> bool:
+    """Whether a method or metric is written as `file.py:name` or `package.module:name`, which is imported.
+
+    >>> names_code("mine.py:f(steps=3)"), names_code("rise(masks=500)"), names_code({"name": "package.module:f"})
+    (True, False, True)
+    """
+    name = text.get("name") if isinstance(text, Mapping) else text
+    if not isinstance(name, str):
+        return False
+    module, colon, _ = name.partition("(")[0].partition(":")
+    return bool(colon and module.strip())
+
+
+def holds_code(plugin: Any) -> bool:
+    """Whether a method or metric, or a setting of it at any depth, may name code; a doubtful text counts."""
+    if isinstance(plugin, Mapping):
+        return any(map(holds_code, plugin.values()))
+    if isinstance(plugin, list | tuple):
+        return any(map(holds_code, plugin))
+    return isinstance(plugin, str) and ":" in plugin
+
+
+def code_origins(text: str) -> str:
+    """The paths of all files and modules that a text names, wherever in it, comma-separated; "" if there are none."""
+    return ", ".join(filter(None, map(code_origin, dict.fromkeys(_CODE.findall(text)))))
+
+
+_CODE = re.compile(r"[^\s'\"(),=\[\]{}]+:(?=\w)")
+"""The file or module before a colon."""
+
+
+def code_origin(text: str) -> str:
+    """The path of the file or module in `file.py:name` or `package.module:name`, found without executing it; "" if none.
+
+    The current folder is searched last, so that a file there cannot replace an installed package.
+    """
+    module = text.partition(":")[0].strip()
+    if module.endswith(FILE):
+        return str(Path(module).resolve())
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
+    importlib.invalidate_caches()
+    try:
+        module_spec = PathFinder.find_spec(module.partition(".")[0])
+    except (ImportError, ValueError):
+        return ""
+    return "" if module_spec is None else str(module_spec.origin or list(module_spec.submodule_search_locations or ()))
+
+
+def find_object(spec: str, *, files: bool = False) -> Any:
+    """The object that `package.module:name` names, from the current folder or an installed package.
+
+    Args:
+        spec: The text.
+        files: Whether `path/file.py:name` is allowed too.
+    """
+    module, _, name = spec.partition(":")
+    if not name:
+        raise SnellenError(f"'{spec}' is not written as package.module:function")
+    is_file = module.endswith(FILE)
+    if is_file and not files:
+        raise SnellenError(f"'{spec}' names a file; write it as a module: '{module[:-3].replace('/', '.')}:{name}'")
+    try:
+        with no_exit(f"'{module}'"):
+            target: Any = _module_of_file(Path(module)) if is_file else _import(module)
+    except SnellenError:
+        raise
+    except ModuleNotFoundError as problem:
+        if not is_file and problem.name and (module == problem.name or module.startswith(f"{problem.name}.")):
+            raise SnellenError(
+                f"'{spec}': there is no module '{problem.name}', neither here nor among installed packages"
+            ) from None
+        raise SnellenError(f"'{spec}': importing '{module}' failed ({reason(problem)})") from problem
+    except Exception as problem:
+        raise SnellenError(f"'{spec}': importing '{module}' failed ({reason(problem)})") from problem
+    for part in name.split("."):
+        if not hasattr(target, part):
+            public = [var for var in vars(target) if not var.startswith("_")] if hasattr(target, "__dict__") else []
+            raise SnellenError(f"'{spec}': '{module}' has no '{part}'{nearest(part, public)}")
+        target = getattr(target, part)
+    return target
+
+
+def _import(module: str) -> ModuleType:
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    importlib.invalidate_caches()
+    return importlib.import_module(module)
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    """The module that a file defines. A file that did not change is executed once; workers receive it by value."""
+    path = path.resolve()
+    try:
+        content = path.read_bytes()
+    except OSError as problem:
+        raise SnellenError(f"the file '{path}' cannot be read ({problem.strerror}); write file.py:name") from None
+    name = f"snellen_file_{hashlib.sha256(str(path).encode() + content).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise SnellenError(f"the file '{path}' is not Python code; write file.py:name")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # for the files beside it
+    module = importlib.util.module_from_spec(spec)
+    module.__snellen_source__ = content.decode(errors="replace")  # type: ignore[attr-defined]
+    sys.modules[name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    cloudpickle.register_pickle_by_value(module)
+    return module
+
+
+def own_plugin(value: Any, kind: str, *, text: str = "") -> tuple[Any, bool]:
+    """A class of plug-ins, or a plug-in, from what a user wrote or passed; and whether it is a registered one.
+
+    Args:
+        value: A class, an instance or a function.
+        kind: "method" or "metric".
+        text: How the user named it; "" for an object passed in Python.
+    """
+    expected = MethodTraits if kind == "method" else MetricTraits
+    stated = getattr(value, "traits", None)
+    if isinstance(stated, expected):
+        return value, True
+    owner = f"'{text}'" if text else short_repr(value)
+    # Every class can be called, which makes an instance; the instances must be callable.
+    is_callable = any("__call__" in vars(base) for base in value.__mro__) if isinstance(value, type) else callable(value)
+    if stated is not None or isinstance(value, str | Mapping) or not is_callable:
+        what = "a saliency method" if kind == "method" else "a metric"
+        raise SnellenError(
+            f"{owner} is not {what}: it must be a frozen dataclass under snellen.plugins.registry.{kind}, an instance of "
+            f"one, or a function or class that is called as {_SIGNATURES[kind]}, not {_type_name(value)}"
+        )
+    return _wrapper(value, kind, owner, text), False
+
+
+_SIGNATURES = {"method": "f(classifier, inputs, targets)", "metric": "m(case)"}
+_ARGUMENTS = {"method": ("classifier", "inputs", "targets"), "metric": ("case",)}
+
+
+def _accepts_rng(function: Any) -> bool:
+    with suppress(ValueError, TypeError):
+        parameters = inspect.signature(function).parameters
+        return "rng" in parameters or any(item.kind is item.VAR_KEYWORD for item in parameters.values())
+    return False
+
+
+def _settings(function: Any, skipped: int, owner: str) -> dict[str, tuple[Any, Any]]:
+    """By name, the type and default of each setting, after the arguments that every call passes."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError):
+        return {}
+    hints: dict[str, Any] = {}
+    with suppress(Exception):
+        hints = get_type_hints(getattr(function, "__init__") if isinstance(function, type) else function)  # noqa: B009
+    positional = [item for item in parameters if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD)]
+    variable = any(item.kind is item.VAR_POSITIONAL for item in parameters)
+    if len(positional) < skipped and not variable:
+        raise SnellenError(
+            f"{owner} takes {len(positional)} argument{'' if len(positional) == 1 else 's'}; a function is called with "
+            f"{', '.join(_ARGUMENTS['method'] if skipped > 1 else _ARGUMENTS['metric'])}"
+        )
+    settings: dict[str, tuple[Any, Any]] = {}
+    for item in parameters:
+        if item in positional[:skipped] or item.kind in (item.VAR_POSITIONAL, item.VAR_KEYWORD) or item.name == "rng":
+            continue
+        if item.default is item.empty:
+            raise SnellenError(f"{owner}: the argument '{item.name}' needs a default, because settings may leave it out")
+        default = tuple(item.default) if isinstance(item.default, list) else item.default
+        if not _is_plain(default):
+            raise SnellenError(
+                f"{owner}: the default of '{item.name}' must be a number, a word, true, false, none or a list of them, not "
+                f"{short_repr(default)}; keep it inside the function"
+            )
+        settings[item.name] = hints.get(item.name, _hint_of(default)), default
+    return settings
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _hint_of(default: Any) -> Any:
+    if default is None:
+        return str | None
+    if isinstance(default, tuple):
+        return tuple[_hint_of(default[0]) if default else str, ...]  # type: ignore[misc]
+    return type(default)
+
+
+def _wrapper(value: Any, kind: str, owner: str, text: str) -> type:
+    """A frozen dataclass whose calls go to the user's code.
+
+    Its fields are the settings: the arguments of a class's constructor, or those of a function that have a default.
+    """
+    settings = _settings(value, 0 if isinstance(value, type) else len(_ARGUMENTS[kind]), owner)
+    name = _name_of(value, text)
+    with_rng = _accepts_rng(value.__call__ if isinstance(value, type) else value)
+    wrapper = dataclasses.make_dataclass(
+        re.sub(r"\W", "_", name),
+        [(key, hint, dataclasses.field(default=default)) for key, (hint, default) in settings.items()],
+        bases=(_MethodOfFunction if kind == "method" else _MetricOfFunction,),
+        frozen=True,
+        namespace={
+            "code": (value,),
+            "with_rng": with_rng,
+            "__doc__": _summary_of(value, name),
+            "__module__": _module_name(value),
+        },
+    )  # cloudpickle sends a class by value where its module does not have it by this name
+    wrapper.traits = (_method_traits if kind == "method" else _metric_traits)(value, name, owner)  # type: ignore[attr-defined]
+    return wrapper
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wrapped:
+    """What wrapped methods and metrics have in common."""
+
+    code: ClassVar[tuple[Any]]
+    """The user's function or class; in a tuple, so that a function does not become a method of this class."""
+    with_rng: ClassVar[bool]
+    """Whether it takes random numbers."""
+
+    def call(self, *arguments: Any, rng: Rng) -> Any:
+        """Calls the user's code with the settings; gradients are enabled, because plain functions differentiate."""
+        (value,) = self.code
+        settings = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        function = value(**settings) if isinstance(value, type) else functools.partial(value, **settings)
+        with torch.enable_grad():
+            return function(*arguments, **({"rng": rng} if self.with_rng else {}))
+
+
+@dataclasses.dataclass(frozen=True)
+class _MethodOfFunction(_Wrapped):
+    """A user's function as a method."""
+
+    traits: ClassVar[MethodTraits]
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """Counted on one grey image, because a plain function does not state its cost."""
+        key = (type(self), tuple(sorted(vars(self).items())), size, classifier.fingerprint)
+        if key not in _PASSES:
+            inputs = classifier.to_inputs(torch.full((1, classifier.channels, *size), 0.5))
+            try:
+                with classifier.counting() as paid, torch.no_grad(), no_exit(f"'{self.traits.name}'"):
+                    self(classifier, inputs, torch.zeros(1, dtype=torch.long), rng=Rng(0, ("probe",)))
+            except SnellenError:
+                raise
+            except Exception as problem:
+                raise SnellenError(
+                    f"'{self.traits.name}' failed on a grey image of {size[0]}×{size[1]} ({reason(problem)})"
+                ) from problem
+            _PASSES[key] = paid.passes
+        return _PASSES[key]
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        """The maps of the user's function."""
+        maps = self.call(classifier, inputs.detach(), targets, rng=rng)
+        expected = (len(inputs), *inputs.shape[2:])
+        maps = torch.as_tensor(maps).detach().cpu().to(torch.float32)
+        if tuple(maps.shape) != expected:
+            actual, needed = ("×".join(map(str, shape)) for shape in (maps.shape, expected))
+            raise SnellenError(
+                f"{self.traits.name} gave maps of {actual}, but it must give one number per pixel of each image, {needed}"
+            )
+        return maps
+
+
+_PASSES: dict[Any, Passes] = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class _MetricOfFunction(_Wrapped):
+    """A user's function as a metric."""
+
+    traits: ClassVar[MetricTraits]
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """Not known beforehand: a plain function does not state its cost."""
+        return Passes()
+
+    def __call__(self, case: Case, *, rng: Rng) -> torch.Tensor:
+        """The scores of the user's function, one per image."""
+        scores = torch.as_tensor(self.call(case, rng=rng)).detach().cpu().to(torch.float32)
+        if tuple(scores.shape) != (len(case),):
+            actual = "×".join(map(str, scores.shape)) or "a single number"
+            raise SnellenError(f"{self.traits.name} gave scores of {actual}, but it must give one per image, {len(case)}")
+        return scores
+
+
+def _method_traits(value: Any, name: str, owner: str) -> MethodTraits:
+    return MethodTraits(
+        name=name,
+        cite=OWN,
+        summary=_summary_of(value, name),
+        signed=True,
+        complete=False,
+        class_specific=False,
+        deterministic=False,
+        control=False,
+        needs=_stated_needs(value, owner),
+        implementation_invariant=False,
+        at_most=False,
+        caveats={},
+        presets={},
+        ranges={},
+        version=_source_version([value]),
+        tested_on=UNTESTED,
+    )
+
+
+def _stated_needs(value: Any, owner: str) -> frozenset[Need]:
+    """The attribute `needs` of a function or class."""
+    needs = getattr(value, "needs", ())
+    if isinstance(needs, str) or not set(needs) <= set(get_args(Need)):
+        raise SnellenError(f"{owner}: needs must be a set of {', '.join(get_args(Need))}, not {short_repr(needs)}")
+    return frozenset(needs)
+
+
+def _metric_traits(value: Any, name: str, owner: str) -> MetricTraits:
+    """Cautious traits; the direction, the bounds and the attribute are read from attributes of the function."""
+    attribute: Any = getattr(value, "attribute", "input-sensitivity")
+    if attribute not in get_args(Attribute):
+        raise SnellenError(
+            f"{owner}: attribute must be one of {', '.join(get_args(Attribute))}, not {short_repr(attribute)}"
+        )
+    low, high = getattr(value, "bounds", (-float("inf"), float("inf")))
+    return MetricTraits(
+        name=name,
+        cite=OWN,
+        summary=_summary_of(value, name),
+        attribute=attribute,
+        higher_is_better=bool(getattr(value, "higher_is_better", True)),
+        bounds=(float(low), float(high)),
+        rank_only=False,
+        needs=_stated_needs(value, owner),
+        undefined="the function returns NaN",
+        version=_source_version([value]),
+        test=None,
+        formula="",
+        reading="",
+        caveats={},
+        presets={},
+        tolerance=None,
+        optional_needs=frozenset(),
+    )
+
+
+def _name_of(value: Any, text: str) -> str:
+    """The file or module, and the name in it: `mine.py:f`."""
+    if text:
+        module, _, name = text.partition(":")
+        return f"{Path(module).name if module.endswith(FILE) else module}:{name}"
+    named = value if isinstance(value, type | FunctionType) else type(value)
+    return f"{named.__module__}:{re.sub('[^A-Za-z0-9_.]', '', named.__qualname__)}"
+
+
+def _module_name(value: Any) -> str:
+    return str((value if isinstance(value, type | FunctionType) else type(value)).__module__)
+
+
+def _summary_of(value: Any, name: str) -> str:
+    text = inspect.getdoc(value if isinstance(value, type | FunctionType) else type(value)) or ""
+    is_signature = isinstance(value, type) and text.startswith(f"{value.__name__}(")
+    first = " ".join(text.split("\n\n")[0].split())
+    return first if first and not is_signature else f"{name}, which has no docstring."
+
+
+def version_by_source(plugin: Any) -> Any:
+    """A registered plug-in, with a version that changes with the file that defines it, so that older maps are not used.
+
+    Authors run a plug-in many times, and do not raise its version each time. The same holds for plug-ins that it wraps, as
+    in `SmoothGrad(of=Own())`. Snellen's own files do not count: their versions are raised by hand.
+    """
+    kinds = _plugin_types(plugin)
+    own = [kind for kind in kinds if kind.__module__.partition(".")[0] != "snellen"]
+    classes = [kind for kind in own if not issubclass(kind, _Wrapped)]
+    wrapped = [kind.traits.version for kind in kinds if issubclass(kind, _MethodOfFunction | _MetricOfFunction)]
+    if not classes and (not wrapped or issubclass(type(plugin), _Wrapped)):
+        return plugin
+    version = _source_version(classes, wrapped)
+    plugin = copy.copy(plugin)  # the same object may be listed elsewhere, where its older maps are still good
+    object.__setattr__(plugin, "traits", dataclasses.replace(plugin.traits, version=version))
+    return plugin
+
+
+def _plugin_types(plugin: Any) -> list[type]:
+    """The class of a plug-in, and those of the plug-ins among its settings."""
+    values = [getattr(plugin, field.name) for field in dataclasses.fields(plugin)]
+    return [type(plugin), *(inner for value in values if hasattr(value, "traits") for inner in _plugin_types(value))]
+
+
+def _source_version(values: list[Any], wrapped: Sequence[int] = ()) -> int:
+    """A number from the source of the files that define these functions and classes, and from versions of wrapped ones.
+
+    In a notebook there is no file: the source of the function counts, and the plain values that it takes from outside.
+    """
+    sources = set(map(str, wrapped))
+    for value in values:
+        named = value if isinstance(value, type | FunctionType) else type(value)
+        module = sys.modules.get(named.__module__)
+        text = getattr(module, "__snellen_source__", None)
+        if text is None and getattr(module, "__file__", None):
+            with suppress(OSError, TypeError):
+                text = inspect.getsource(module)  # type: ignore[arg-type]
+        if text is None:
+            with suppress(OSError, TypeError):
+                text = inspect.getsource(named)
+        if text is None and isinstance(value, FunctionType):
+            text = f"{value.__code__.co_code!r}{value.__code__.co_consts!r}"
+        sources.add(f"{text}\0{_outer_values(value)}")
+    return int(hashlib.sha256("\0".join(sorted(sources)).encode()).hexdigest()[:8], 16)
+
+
+def _outer_values(value: Any) -> str:
+    """The plain values in the closure of a function, or among the attributes of an instance."""
+    if isinstance(value, FunctionType):
+        cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=False))
+        values = {}
+        for name, cell in cells.items():
+            with suppress(ValueError):
+                values[name] = cell.cell_contents
+    else:
+        values = dict(vars(value)) if hasattr(value, "__dict__") and not isinstance(value, type) else {}
+    return repr(sorted((name, item) for name, item in values.items() if _is_plain(item)))
+
+
+def _type_name(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+
+
+def reason(problem: Exception) -> str:
+    """The kind and the first line of an error."""
+    return f"{type(problem).__name__}: {first_line(problem)}" if str(problem).strip() else type(problem).__name__

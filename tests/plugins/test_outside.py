@@ -1,0 +1,253 @@
+"""Methods and metrics from a file, a module, a class, an instance or a plain function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import cloudpickle
+import pytest
+import torch
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.plugins.outside import code_origin, names_code
+from snellen.plugins.registry import METHODS, METRICS, UnknownNameError, label, spec, traits
+from snellen.types import Rng
+
+FILE = '''
+from dataclasses import dataclass
+
+import torch
+
+from snellen.plugins.registry import method
+from snellen.types import Passes
+
+
+def brightness(classifier, inputs, targets, power: float = 1.0):
+    """How bright each pixel is."""
+    return inputs.mean(dim=1) ** power
+
+
+def steep(classifier, inputs, targets, *, rng):
+    inputs.requires_grad_()
+    outputs = classifier.module(inputs).gather(1, targets[:, None])
+    gradient, = torch.autograd.grad(outputs.sum(), inputs)
+    return gradient.abs().sum(dim=1) + 0 * classifier.logits(inputs).sum()
+
+
+def average(case):
+    """The average of a map."""
+    return case.maps.flatten(1).mean(dim=1)
+
+
+average.higher_is_better = False
+average.bounds = (0, 1)
+
+
+class Scaled:
+    """Brightness times a number."""
+
+    def __init__(self, factor: int = 2):
+        self.factor = factor
+
+    def __call__(self, classifier, inputs, targets):
+        return self.factor * inputs.mean(dim=1)
+
+
+@method("own-brightness", cite="own", class_specific=False)
+@dataclass(frozen=True)
+class Registered:
+    """Brightness."""
+
+    factor: float = 1.0
+
+    def passes(self, size, classifier):
+        return Passes()
+
+    def __call__(self, classifier, inputs, targets, *, rng):
+        return self.factor * inputs.mean(dim=1)
+
+
+ready = Registered(factor=3.0)
+NUMBER = 7
+
+
+def wrong_shape(classifier, inputs, targets):
+    return inputs
+
+
+def too_few(classifier):
+    return None
+
+
+def no_default(classifier, inputs, targets, steps):
+    return None
+
+
+def breaks(classifier, inputs, targets):
+    raise RuntimeError("no luck")
+'''
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(FILE)
+    return path
+
+
+def explain(method, classifier: Classifier, rows: int = 2):
+    inputs = torch.rand(rows, classifier.channels, 8, 8)
+    targets = torch.zeros(rows, dtype=torch.long)
+    return inputs, method(classifier, inputs, targets, rng=Rng(0, tuple("ab")[:rows]))
+
+
+def test_a_function_in_a_file_is_a_method_with_cautious_traits(file):
+    method = METHODS.parse(f"{file}:brightness(power=2)", load=True)
+    assert label(method) == "mine.py:brightness(power=2.0)"
+    assert spec(method) == {"name": "mine.py:brightness", "params": {"power": 2.0}}
+    facts = traits(method)
+    assert facts.summary == "How bright each pixel is."
+    assert not any((facts.needs, facts.complete, facts.class_specific, facts.deterministic, facts.control))
+    assert facts.family == "other"
+    assert METHODS.parse(f"{file}:brightness(power=2)", load=True) == METHODS.parse(label(method))
+
+
+def test_maps_of_a_function_and_of_a_class(file):
+    classifier = Classifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 3)))
+    inputs, maps = explain(METHODS.parse(f"{file}:brightness", load=True), classifier)
+    assert torch.equal(maps, inputs.mean(dim=1))
+    inputs, maps = explain(METHODS.parse(f"{file}:Scaled(factor=3)", load=True), classifier)
+    assert torch.equal(maps, 3 * inputs.mean(dim=1))
+    inputs, maps = explain(METHODS.parse(f"{file}:ready", load=True), classifier)
+    assert torch.equal(maps, 3 * inputs.mean(dim=1))
+
+
+def test_a_function_may_differentiate_and_its_passes_are_counted(file):
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 3))
+    classifier = Classifier(network)
+    method = METHODS.parse(f"{file}:steep", load=True)
+    with torch.no_grad():
+        inputs, maps = explain(method, classifier)
+    assert not inputs.requires_grad
+    assert torch.allclose(maps[0], network[1].weight[0].abs().view(3, 8, 8).sum(dim=0))
+    assert method.passes((8, 8), classifier).forward == 1
+
+
+def test_a_function_is_a_metric_that_states_its_direction(file):
+    metric = METRICS.parse(f"{file}:average", load=True)
+    assert label(metric) == "mine.py:average"
+    assert not traits(metric).higher_is_better
+    assert traits(metric).bounds == (0.0, 1.0)
+
+
+def test_a_registered_class_keeps_its_name_and_changes_with_its_file(file):
+    before = METHODS.parse(f"{file}:Registered(factor=2)", load=True)
+    assert label(before) == "own-brightness(factor=2.0)"
+    file.write_text(FILE + "\n# changed\n")
+    after = METHODS.parse(f"{file}:Registered(factor=2)", load=True)
+    assert traits(before).version != traits(after).version
+
+
+@pytest.mark.parametrize("text", ["{}:brightness", "smoothgrad(of={}:brightness)", "smoothgrad(of={}:Registered)"])
+def test_a_changed_file_is_another_method_also_inside_another(file, text):
+    before = METHODS.parse(text.format(file), load=True)
+    assert traits(METHODS.parse(text.format(file), load=True)).version == traits(before).version
+    file.write_text(FILE.replace("inputs.mean(dim=1)", "inputs.amax(dim=1)"))
+    assert traits(METHODS.parse(text.format(file), load=True)).version != traits(before).version
+
+
+def test_functions_classes_and_instances_in_python():
+    def flat(classifier, inputs, targets):
+        return torch.ones_like(inputs[:, 0])
+
+    @dataclass(frozen=True)
+    class Undecorated:
+        value: float = 2.0
+
+        def __call__(self, classifier, inputs, targets):
+            return torch.full_like(inputs[:, 0], self.value)
+
+    classifier = Classifier(lambda inputs: inputs.flatten(1)[:, :3])
+    assert explain(METHODS.parse(flat), classifier)[1].unique().tolist() == [1.0]
+    assert explain(METHODS.parse(Undecorated), classifier)[1].unique().tolist() == [2.0]
+    assert explain(METHODS.parse(Undecorated(5.0)), classifier)[1].unique().tolist() == [5.0]
+    assert traits(METHODS.parse(Undecorated(5.0))).version != traits(METHODS.parse(Undecorated(6.0))).version
+    assert METHODS.parse(type(METHODS.build("random"))) == METHODS.build("random")
+
+
+def test_wrapped_functions_travel_to_workers(file):
+    classifier = Classifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 3)))
+    for name in ("brightness", "Scaled", "Registered", "ready"):
+        method = METHODS.parse(f"{file}:{name}", load=True)
+        copied = cloudpickle.loads(cloudpickle.dumps(method))
+        torch.manual_seed(0)
+        first = explain(method, classifier)[1]
+        torch.manual_seed(0)
+        assert torch.equal(explain(copied, classifier)[1], first)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("too_few", "takes 1 argument; a function is called with classifier, inputs, targets"),
+        ("no_default", "the argument 'steps' needs a default"),
+        ("NUMBER", "is not a saliency method"),
+        ("brightnes", "did you mean 'brightness'"),
+        ("ready(factor=2)", "is an instance with settings of its own"),
+        ("brightness(powr=2)", "has no setting 'powr'; did you mean 'power'?"),
+        ("brightness(power=x)", "power must be a number"),
+    ],
+)
+def test_mistakes_are_sentences(file, name, sentence):
+    with pytest.raises(SnellenError) as caught:
+        METHODS.parse(f"{file}:{name}", load=True)
+    assert sentence in str(caught.value)
+
+
+def test_a_function_that_fails_or_gives_another_shape_is_met_before_computing(file):
+    classifier = Classifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 3)))
+    with pytest.raises(
+        SnellenError, match="gave maps of 1×3×8×8, but it must give one number per pixel of each image, 1×8×8"
+    ):
+        METHODS.parse(f"{file}:wrong_shape", load=True).passes((8, 8), classifier)
+    with pytest.raises(SnellenError, match=r"failed on a grey image of 8×8 \(RuntimeError: no luck\)"):
+        METHODS.parse(f"{file}:breaks", load=True).passes((8, 8), classifier)
+
+
+def test_a_missing_file_and_a_broken_file_are_sentences(tmp_path):
+    with pytest.raises(SnellenError, match="cannot be read"):
+        METHODS.parse(f"{tmp_path}/none.py:f", load=True)
+    (tmp_path / "broken.py").write_text("1 +")
+    with pytest.raises(SnellenError, match=r"importing '.*' failed"):
+        METHODS.parse(f"{tmp_path}/broken.py:f", load=True)
+
+
+def test_nothing_is_executed_without_load(file, tmp_path):
+    marker = tmp_path / "executed"
+    file.write_text(f"open({str(marker)!r}, 'w').close()\ndef untouched(classifier, inputs, targets): return None\n")
+    name = f"{file}:untouched"
+    for text in (name, f"smoothgrad(of={name})", {"name": name}, {"name": "smoothgrad", "params": {"of": name}}):
+        with pytest.raises(UnknownNameError):
+            METHODS.parse(text)
+    assert not marker.exists()
+
+
+def test_functions_of_users_are_not_listed(file):
+    names = list(METHODS)
+    METHODS.parse(f"{file}:brightness", load=True)
+    assert [name for name in METHODS if name != "own-brightness"] == [name for name in names if name != "own-brightness"]
+
+
+def test_where_code_is(file):
+    assert code_origin(f"{file}:f") == str(file.resolve())
+    assert names_code("a.b:c(d=1)")
+    assert not names_code("rise(fill=a:b)")
+    assert not names_code(7)
+
+
+def test_a_registered_method_by_its_name_keeps_its_version(file):
+    METHODS.parse(f"{file}:Registered", load=True)
+    for text in ("own-brightness(factor=2.5)", "smoothgrad(of=own-brightness, samples=2)", "rise(masks=5)"):
+        assert traits(METHODS.parse(text, load=True)).version == 1
