@@ -118,6 +118,15 @@ def test_the_sheet_holds_photo_map_and_overlay_of_every_method(count):
     assert not (page[:, -8:] != (253, 252, 249)).any()
 
 
+def test_a_long_heading_ends_above_the_legend():
+    photo = np.zeros((224, 224, 3), dtype=np.uint8)
+    heights = [
+        contact_sheet(photo, {"a": np.eye(64)}, {}, heading=heading).height
+        for heading in ("tabby, p = 0.81", "Lung Lesion, not Pneumothorax, p = 0.36", "word " * 200)
+    ]
+    assert heights == [heights[0], heights[0] + 13, heights[0] + 2 * 21 + 13]
+
+
 def test_the_sheet_takes_a_photo_of_another_size_than_its_maps():
     photo = np.zeros((300, 200, 3), dtype=np.uint8)
     page = contact_sheet(photo, {"a": np.eye(64)}, {"a": "renamed"}, signed={"a": False})

@@ -91,6 +91,16 @@ def test_explain_draws_one_picture(images, tmp_path):
         assert picture.width > 600
 
 
+def test_explain_takes_class_names_and_shows_notes_about_the_photo(images, tmp_path):
+    with Image.open(images / "000.png") as first, Image.open(images / "001.png") as second:
+        first.save(tmp_path / "pages.tif", save_all=True, append_images=[second])
+    (tmp_path / "names.txt").write_text("\n".join(f"name{place}" for place in range(5)))
+    done = snellen("explain", tmp_path / "pages.tif", *BASICS[:4], "--methods", "gradient", "--target", "name1",
+                   "--classes", tmp_path / "names.txt", "--out", tmp_path / "maps.png")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "pages.tif' holds several frames; only the first is used" in done.stderr.replace("\n", " ")
+
+
 @pytest.mark.slow
 def test_explain_without_methods_leaves_out_those_that_refuse_the_model(images, tmp_path):
     done = snellen(

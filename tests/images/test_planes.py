@@ -90,6 +90,35 @@ def test_one_page_of_several(tmp_path):
     assert first.notes == (f"'{tmp_path / 'x.tif'}' holds several frames; only the first is used",)
 
 
+@pytest.mark.parametrize("layout", ["contig", "separate"])
+def test_three_channels_that_are_not_called_colours(tmp_path, layout):
+    values = MANY[:3] if layout == "separate" else np.ascontiguousarray(MANY[:3].transpose(1, 2, 0))
+    tifffile.imwrite(tmp_path / "x.tif", values, photometric="minisblack", planarconfig=layout)
+    samples = as_samples(tmp_path / "x.tif")
+    np.testing.assert_allclose(samples[0].image.numpy(), MANY[:3], atol=1e-6)
+    assert samples.notes == ()
+
+
+def test_channels_beyond_those_of_the_classifier(tmp_path):
+    values = (np.ascontiguousarray(MANY[:4].transpose(1, 2, 0)) * 255).round().astype(np.uint8)
+    tifffile.imwrite(tmp_path / "x.tif", values, photometric="minisblack", planarconfig="contig")
+    height, width = values.shape[:2]
+    words = f"'x' is {height}×{width}×4, but the classifier takes 3 channels; the first or last of the three must be 3"
+    assert refusal(tmp_path / "x.tif") == words
+    tifffile.imwrite(tmp_path / "x.tif", values, photometric="rgb", planarconfig="contig", extrasamples=["unspecified"])
+    samples = as_samples(tmp_path / "x.tif")
+    np.testing.assert_allclose(samples[0].image.numpy(), values.transpose(2, 0, 1)[:3] / 255, atol=1e-6)
+    assert samples.notes == (f"'{tmp_path / 'x.tif'}' has further channels, which are not used",)
+
+
+def test_frames_are_not_mistaken_for_channels(tmp_path):
+    tifffile.imwrite(tmp_path / "x.tif", MANY[:3].astype(np.float64), photometric="minisblack")
+    assert refusal(tmp_path / "x.tif") == "'x' holds several frames; save the one to use as a file of its own"
+    tifffile.imwrite(tmp_path / "x.tif", MANY, photometric="minisblack")
+    words = "--frame is 2, but 'x' is read as channels, not as frames; leave it out"
+    assert refusal(tmp_path / "x.tif", channels=5, reading=Reading(frame=2)) == words
+
+
 # Many channels -------------------------------------------------------------------------------------------------------------
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import snellen
@@ -100,3 +102,27 @@ def test_options_for_files_are_refused_for_built_in_pictures():
         SnellenError, match="--range is for your own picture files, but --images is zoo:digits; leave it out"
     ):
         settings.load(Silent())
+
+
+def test_notes_about_model_and_pictures_are_shown_and_stored(tmp_path):
+    pages = [Image.fromarray(np.full((8, 8), value, dtype=np.uint8)) for value in (9, 255)]
+    (tmp_path / "pages").mkdir()
+    pages[0].save(tmp_path / "pages" / "a.tif", save_all=True, append_images=pages[1:])
+    classifier = snellen.Classifier(nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()))
+    classifier.notes = ("the model crops & resizes",)
+    seen = Noted()
+    run = snellen.evaluate(
+        classifier, as_samples(tmp_path / "pages"), methods="gradient", metrics=None, out=tmp_path / "run", observer=seen
+    )
+    notes = ("the model crops & resizes", "'a.tif' holds several frames; only the first is used")
+    assert tuple(seen.sentences[:2]) == run.record.notes[:2] == notes
+    page = html.unescape(run.report().read_text())
+    assert all(f"<p>{note}</p>" in page for note in notes)
+
+
+class Noted(Silent):
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.sentences.append(text)

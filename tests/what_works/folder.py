@@ -118,14 +118,16 @@ def _write_models(folder: Path) -> None:
 def _write_images(folder: Path) -> None:
     values = (np.random.default_rng(1).random((3, SIDE, SIDE)) * 4095).astype(np.uint16)
     archive = tarfile.open(folder / "shards.tar", "w")  # noqa: SIM115
-    for name in ("grey", "deep", "four", "broken"):
+    for name in ("grey", "deep", "four", "pages", "broken"):
         (folder / name).mkdir()
     for number, plane in enumerate(values):
         stem = f"p{number}"
         Image.fromarray((plane / 16).astype(np.uint8)).save(folder / "grey" / f"{stem}.png")
         Image.fromarray(plane).save(folder / "deep" / f"{stem}.png")
+        four = np.stack([(plane / 16).astype(np.uint8)] * 4)
+        tifffile.imwrite(folder / "pages" / f"{stem}.tif", four, photometric="minisblack")
         tifffile.imwrite(
-            folder / "four" / f"{stem}.tif", np.stack([(plane / 16).astype(np.uint8)] * 4), photometric="minisblack"
+            folder / "four" / f"{stem}.tif", four.transpose(1, 2, 0), photometric="minisblack", planarconfig="contig"
         )
         dicom_files.write(folder / "dicom" / f"{stem}.dcm", plane, WindowCenter=2000, WindowWidth=4000)
         dicom_files.write(folder / "frames" / f"{stem}.dcm", values)

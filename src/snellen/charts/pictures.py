@@ -167,13 +167,15 @@ def contact_sheet(
     rows = max(1, -(-len(maps) // columns))
     left = _MARGIN + cell[0] + 36
     note = wrap_text(LEGEND, small, max(320, left + columns * (pair + 28) - 28 - _MARGIN))
-    size = (left + columns * (pair + 28) - 28 + _MARGIN, 78 + rows * step + 18 * len(note) + 26)
+    title = wrap_text(heading or "photo", name_font, cell[0])[:4]
+    grid = max(rows * step, cell[1] + 15 + 21 * len(title))
+    size = (left + columns * (pair + 28) - 28 + _MARGIN, 78 + grid + 18 * len(note) + 26)
     page = Image.new("RGB", size, PAPER)
     draw = ImageDraw.Draw(page)
     eye_chart(draw, _MARGIN, 22)
     top = 66
     page.paste(_fitted(photo, cell), (_MARGIN, top))
-    for place, line in enumerate(wrap_text(heading or "photo", name_font, cell[0])[:4]):
+    for place, line in enumerate(title):
         draw.text((_MARGIN, top + cell[1] + 8 + 21 * place), line, fill=INK, font=name_font)
     for place, (name, values) in enumerate(maps.items()):
         x, y = left + (place % columns) * (pair + 28), top + (place // columns) * step
@@ -183,7 +185,7 @@ def contact_sheet(
         draw.rectangle((x - 1, y - 1, x + cell[0], y + cell[1]), outline=LINE)
         page.paste(_fitted(overlay(fit_photo(photo, values), values, two_sided, ends), cell), (x + cell[0] + _GAP, y))
         draw.text((x, y + cell[1] + 8), clip_text(titles.get(name, name), name_font, pair), fill=INK, font=name_font)
-    bottom = top + rows * step + 2
+    bottom = top + grid + 2
     draw.line((_MARGIN, bottom, size[0] - _MARGIN, bottom), fill=LINE)
     for place, line in enumerate(note):
         draw.text((_MARGIN, bottom + 10 + 18 * place), line, fill=SOFT, font=small)

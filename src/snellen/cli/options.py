@@ -61,6 +61,7 @@ class ModelOptions:
             "brackets: independent-labels(thresholds=[0.3, 0.5]), number(unit=years, low=0, high=100)"
         ),
     ] = None
+    classes: Annotated[str | None, typer.Option(help="text file with one class name per line")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +96,6 @@ class EvaluationOptions:
     labels: Annotated[
         str | None, typer.Option(help="CSV with the columns file,label and perhaps group, such as a patient")
     ] = None
-    classes: Annotated[str | None, typer.Option(help="text file with one class name per line")] = None
     checkpoints: Annotated[
         str | None, typer.Option(help="a folder of state dicts saved while the model was trained, or zoo:digits")
     ] = None

@@ -32,6 +32,12 @@ FORMATS = ("PNG", "JPEG", "GIF", "TIFF", "WEBP", "BMP", "DIB", "PPM", "TGA", "JP
 _DEEP = (".png", ".apng", ".tif", ".tiff", ".pgm", ".ppm", ".pnm", ".jp2")
 """Endings of files that may have 16 bits per channel."""
 
+_TIFF_STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+"""The first bytes of TIFF and BigTIFF files."""
+
+_SAMPLES_PER_PIXEL = 277
+"""TIFF's number of the tag."""
+
 
 @dataclass(frozen=True)
 class Decoded:
@@ -103,6 +109,32 @@ def frames(path: str | Path) -> int:
     return 1
 
 
+def can_open(path: Path, content: io.BytesIO | None = None) -> bool:
+    """Whether Pillow takes a TIFF file; it does not know all ways to store channels. True for damaged files of any kind."""
+    try:
+        with _opened(path, content) as opened:
+            return opened.mode != "F" or not _has_unused_channels(opened)
+    except UnidentifiedImageError:
+        with contextlib.nullcontext(content) if content is not None else path.open("rb") as opened:
+            opened.seek(0)
+            return opened.read(4) not in _TIFF_STARTS
+    except Exception:  # which decode turns into a sentence
+        return True
+
+
+def has_unused_channels(path: str | Path) -> bool:
+    """Whether a TIFF file has more channels than are decoded, from its header."""
+    if Path(path).suffix.lower() not in (".tif", ".tiff"):
+        return False
+    with contextlib.suppress(Exception), _opened(Path(path)) as opened:
+        return opened.mode != "F" and _has_unused_channels(opened)
+    return False
+
+
+def _has_unused_channels(opened: Image.Image) -> bool:
+    return int(getattr(opened, "tag_v2", {}).get(_SAMPLES_PER_PIXEL, 1)) > len(opened.getbands())
+
+
 def is_deep(path: str | Path) -> bool:
     """Whether an image has more than 8 bits per channel, from its header."""
     if Path(path).suffix.lower() not in _DEEP:
@@ -113,7 +145,7 @@ def is_deep(path: str | Path) -> bool:
 
 def brightest_of_16_bits(path: str | Path) -> float | None:
     """The largest value of an image with 16 bits per channel, as a share of 65535; None for other images."""
-    if Path(path).suffix.lower() not in _DEEP:
+    if Path(path).suffix.lower() not in _DEEP or not can_open(Path(path)):
         return None
     with _opened(Path(path)) as opened:
         if opened.mode not in ("I", "I;16", "I;16B") and ";16" not in str(getattr(opened, "tile", "")):

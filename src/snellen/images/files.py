@@ -11,7 +11,7 @@ from pathlib import Path
 
 from snellen.errors import SnellenError
 from snellen.images import dicom, planes
-from snellen.images.decoding import brightest_of_16_bits, decode_mask, frames, is_deep
+from snellen.images.decoding import brightest_of_16_bits, decode_mask, frames, has_unused_channels, is_deep
 from snellen.images.geometry import Box, Geometry
 from snellen.images.picture_file import read_picture
 from snellen.images.reading import AS_STORED, Reading, check_shown
@@ -111,6 +111,7 @@ def from_entries(
     used = [entries[place] for place in samples.places]
     remarks = (
         _first_frames(used) if reading.frame is None and channels in (1, 3) else None,
+        _unused_channels(used) if channels in (1, 3) else None,
         _dark(used) if reading.range is None and channels in (1, 3) else None,
         _unwindowed(used, reading),
     )
@@ -148,6 +149,15 @@ def _first_frames(entries: Sequence[Entry]) -> str | None:
         return None
     which = f"'{animated[0]}' holds" if len(animated) == 1 else f"'{animated[0]}' and {len(animated) - 1} more hold"
     return f"{which} several frames; only the first is used"
+
+
+def _unused_channels(entries: Sequence[Entry]) -> str | None:
+    """A note if only the first channels are used."""
+    partly = [entry.id for entry in entries if has_unused_channels(entry.path)]
+    if not partly:
+        return None
+    which = f"'{partly[0]}' has" if len(partly) == 1 else f"'{partly[0]}' and {len(partly) - 1} more have"
+    return f"{which} further channels, which are not used"
 
 
 def _unwindowed(entries: Sequence[Entry], reading: Reading) -> str | None:

@@ -38,7 +38,7 @@ def read_picture(
     if suffix in planes.ARRAYS:
         parts = planes.decode_array(path, channels, reading, content)
         size = parts[0].size
-    elif suffix in planes.TIFFS and channels not in (1, 3):
+    elif suffix in planes.TIFFS and (channels not in (1, 3) or not decoding.can_open(path, content)):
         parts = planes.decode_tiff(path, channels, reading, content)
         size = parts[0].size
     elif channels not in (1, 3):

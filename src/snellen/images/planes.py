@@ -29,6 +29,7 @@ Planes = tuple[Image.Image, ...]
 def decode_array(path: Path, channels: int, reading: Reading, content: io.BytesIO | None = None) -> Planes:
     """The channels of an array in a .npy file: height×width, channels×height×width or height×width×channels."""
     name = f"'{path}'"
+    _check_frame(reading, name)
     try:
         # Mapped, because the header says how large the array is before it is read; pickled objects are refused.
         values = np.load(content or path, mmap_mode=None if content else "r", allow_pickle=False)
@@ -42,12 +43,15 @@ def decode_array(path: Path, channels: int, reading: Reading, content: io.BytesI
 def decode_tiff(path: Path, channels: int, reading: Reading, content: io.BytesIO | None = None) -> Planes:
     """The channels of a TIFF file: its pages, its planes, or the samples of its pixels."""
     name = f"'{path}'"
+    _check_frame(reading, name)
     try:
         import tifffile
     except ImportError:
         raise SnellenError(f"{name} is read as {channels} channels, which needs tifffile; install snellen[tiff]") from None
     try:
         with tifffile.TiffFile(content or path) as opened:
+            if channels in (1, 3) and len(opened.pages) > 1:
+                raise UnreadablePictureError(f"{name} holds several frames; save the one to use as a file of its own")
             series = opened.series[0]
             shape = tuple(size for size in series.shape if size > 1)
             _check_shape(shape, channels, name)
@@ -73,6 +77,12 @@ def channels_last(shape: Sequence[int], channels: int) -> bool | None:
     if shape[0] == channels:
         return False
     return True if shape[-1] == channels else None
+
+
+def _check_frame(reading: Reading, name: str) -> None:
+    """Refuses a frame beyond the first."""
+    if reading.frame not in (None, 1):
+        raise SnellenError(f"--frame is {reading.frame}, but {name} is read as channels, not as frames; leave it out")
 
 
 def _check_shape(shape: Sequence[int], channels: int, name: str) -> bool:

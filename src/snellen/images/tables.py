@@ -37,7 +37,12 @@ def read_labels(
         findings = {}
     labels: dict[str, list[int | Findings | None]] = {}
     groups: dict[str, str] = {}
-    for line, row in _rows(path, ("file", *(findings or columns)), ("group",)):
+    remedy = (
+        f"; or name a column after each class, such as '{classes[0]}', with 1 for present and 0 for absent"
+        if classes
+        else "; if it has a column per finding, state the findings with --classes"
+    )
+    for line, row in _rows(path, ("file", *(findings or columns)), ("group",), remedy="" if findings else remedy):
         where = f"'{path}', line {line}"
         sample_id = find(row["file"], line)
         group = row["group"].strip()
@@ -134,12 +139,15 @@ def _headings(path: Path) -> list[str]:
         raise _unreadable(path, problem) from None
 
 
-def _rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> list[tuple[int, dict[str, str]]]:
+def _rows(
+    path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, remedy: str = ""
+) -> list[tuple[int, dict[str, str]]]:
     headings = _headings(path)
     missing = [name for name in columns if name not in headings]
     if missing:
         raise SnellenError(
             f"'{path}' needs the columns {', '.join(columns)} in its first line, but '{missing[0]}' is missing"
+            f"{'' if missing[0] == 'file' else remedy}"
         )
     try:
         with path.open(newline="", encoding="utf-8-sig") as opened:

@@ -39,6 +39,8 @@ def explain_photo(
     settings.note_code(observer)
     classifier = settings.classifier()
     samples = from_files([photo], geometry=classifier.geometry, channels=classifier.channels, reading=settings.reading)
+    for note in (*classifier.notes, *samples.notes):
+        observer.note(note)
     image = samples[0].image
     inputs = classifier.to_inputs(image[None])
     classes = classifier.check(inputs)

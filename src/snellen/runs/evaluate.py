@@ -213,7 +213,8 @@ class _Job:
         old = self.store.intact_record()
         shards = split_into_shards(self.samples, self.options.shard)
         spec = self._spec()
-        notes = [*self.samples.notes, *(f"skipped '{name}': {reason}" for name, reason in self.samples.skipped)]
+        skipped = (f"skipped '{name}': {reason}" for name, reason in self.samples.skipped)
+        notes = [*self.classifier.notes, *self.samples.notes, *skipped]
         for note in notes:
             self.observer.note(note)
         if old is not None:

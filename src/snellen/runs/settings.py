@@ -260,8 +260,6 @@ class Settings:
         """The model and the images."""
         self.note_code(observer)
         classifier = self.classifier()
-        for note in classifier.notes:
-            observer.note(note)
         with _checking(observer):
             return classifier, self.samples(classifier, observer)
 
