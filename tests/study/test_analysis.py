@@ -149,7 +149,7 @@ def test_whatever_is_wrong_the_report_is_written_and_says_it(
 def test_nobody_yet_is_said_in_so_many_words(between: Study) -> None:
     analysis = analyse(between, collect_data(between, [], simulated=False))
     assert headline(analysis) == "Nobody has taken part yet."
-    assert "Nobody who counts has answered this." in page(analysis)
+    assert "No participant who is analysed has answered this." in page(analysis)
 
 
 def test_somebody_who_came_and_left_is_counted(between: Study) -> None:

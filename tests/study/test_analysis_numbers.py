@@ -117,7 +117,7 @@ def test_an_arm_with_too_few_takes_part_in_no_test_and_says_so() -> None:
         ({"a": np.ones(9), "b": np.zeros(2)}, "at least 5 participants each; too few: b 2"),
         ({"a": np.ones(9), "b": np.ones(9)}, "everybody has the same score"),
         ({"a": np.full(9, 0.1 + 0.2), "b": np.full(9, 0.3)}, "everybody has the same score"),
-        ({"a": np.ones(9), "b": np.zeros(9)}, "nobody differs from anybody else in the same arm"),
+        ({"a": np.ones(9), "b": np.zeros(9)}, "all participants of an arm have the same score"),
         ({"a": np.ones(9), "b": np.arange(9.0)}, "everybody in a has the same score"),
     ],
 )

@@ -95,7 +95,7 @@ def test_simulated_is_written_everywhere_and_only_where_it_is_true(analysis: Ana
     figures = re.findall(r"<figcaption>(.*?)</figcaption>", text, re.DOTALL)
     assert len(figures) > 10
     assert all(SIMULATED in figure for figure in figures)
-    assert text.index(SIMULATED) < text.index('id="found"')
+    assert text.index(SIMULATED) < text.index('id="conclusions"')
     assert "<title>Simulated: " in text
     real = page(replace(analysis, setup=replace(analysis.setup, simulated=False)))
     assert not re.search("simulated", real.split("<main>")[1], re.IGNORECASE)
@@ -119,7 +119,7 @@ def test_every_participant_is_a_dot(analysis: Analysis, text: str) -> None:
 
 
 def test_what_was_found_stands_before_everything_else(analysis: Analysis, text: str) -> None:
-    first = text[text.index('id="found"') : text.index("<nav")]
+    first = text[text.index('id="conclusions"') : text.index("<nav")]
     assert first.count("<li>") == len(analysis.outcomes)
     outcome = by_name(analysis)["class-accuracy"]
     assert outcome.conclusion == "differ"

@@ -1,4 +1,4 @@
-"""The analysis of a study, by statsmodels, scipy and pingouin; its page says the results in sentences first."""
+"""The analysis of a study, by statsmodels, scipy and pingouin; its page states the results in sentences first."""
 
 from snellen.study.analysis.analyse import Analysis, analyse
 

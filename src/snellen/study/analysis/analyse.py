@@ -82,6 +82,7 @@ class WithoutExclusions:
     participants: int
     decision: StatisticalTest
     p_holm: float = math.nan
+    """Its p-value after Holm's correction over the outcomes of the study."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,9 +95,9 @@ class OutcomeAnalysis:
     p_holm: float = math.nan
     """The p-value of the decision after Holm's correction over the outcomes of the study."""
     mixed: MixedModel | None
-    """Of tasks."""
+    """The model of single answers; only tasks have it."""
     equivalences: tuple[Equivalence, ...]
-    """Of scales."""
+    """The tests of equality of every pair of arms; only scales have them."""
     without_exclusions: WithoutExclusions
     conclusion: OutcomeConclusion = "not tested"
 
@@ -111,17 +112,19 @@ class StudySetup:
 
     title: str
     digest: str
-    """Of protocol, stimuli and questionnaires."""
+    """The hash of protocol, stimuli and questionnaires."""
     simulated: bool
     design: str
-    """between or within subjects."""
+    """`between` or `within` subjects."""
     arms: tuple[str, ...]
     alpha: float
+    """The level of every test."""
     margin: float
     """Differences on a scale that are smaller count as equal, in points."""
     minimum_participants: int
     """An arm with fewer is in no test."""
     protocol: Mapping[str, Any]
+    """The whole protocol, as its file holds it."""
     subject: Mapping[str, Any]
     """The run that the study was made from."""
 
@@ -140,6 +143,7 @@ class Analysis:
     last_answer: str
     """When it arrived; empty without answers."""
     versions: Mapping[str, str]
+    """By package, its version; of Python too."""
     agreement: Agreement | None = None
     """Whether the metrics of a run predict these results."""
 
@@ -151,7 +155,7 @@ class Analysis:
     def as_values(self) -> dict[str, Any]:
         """The content of `analysis.json`; undefined numbers are null."""
         values = _to_json(self)
-        # Rows of `calibrations` and `bets` keep the keys of schema 1, which knew one task of each.
+        # Rows of `calibrations` and `bets` keep the keys of schema 1, which had at most one task of each.
         values["calibration_tasks"] = {name: [row.pop("task") for row in values[name]] for name in ("calibrations", "bets")}
         return {"schema": SCHEMA, **values.pop("setup"), **values}
 

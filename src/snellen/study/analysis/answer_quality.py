@@ -1,4 +1,4 @@
-"""How carefully participants answered: attention checks, time, and the same answer to every statement."""
+"""How carefully participants answered: attention checks, time per trial, and the same answer to every statement."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ class AnswerQuality:
 
     name: str
     finished: int
+    """How many participants."""
     attention_checks: int
     """How many they answered."""
     missed_checks: int
     median_seconds: float
-    """The median over participants of the median time per trial."""
+    """The median over participants of their median time per trial."""
     lower_quartile: float
     upper_quartile: float
+    """The quartiles over participants of the same, in seconds."""
     straight_lining: dict[str, int]
     """By scale, how many gave the same answer to every statement, before reversing."""
 

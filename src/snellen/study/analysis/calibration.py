@@ -24,6 +24,7 @@ class ParticipantMean:
     low: float
     high: float
     n: int
+    """Participants with a value."""
     undefined: int = 0
     """Participants without a value."""
 
@@ -34,7 +35,9 @@ class CalibrationBin:
 
     low: int
     high: int
+    """The least and the greatest certainty (per cent) or stake (points) of the bin."""
     n: int
+    """How many answers."""
     stated: float
     """The mean certainty, or stake, of these answers."""
     right: float
@@ -52,7 +55,9 @@ class Calibration:
     answers: int
     bins: tuple[CalibrationBin, ...]
     right: ParticipantMean
+    """The share of right answers."""
     certainty: ParticipantMean
+    """From 0 to 1."""
     brier: ParticipantMean
     """The mean square of certainty less rightness: 0 is perfect, 0.25 is guessing at 50 %."""
     overconfidence: ParticipantMean
@@ -68,14 +73,23 @@ class BettingResults:
     answers: int
     bins: tuple[CalibrationBin, ...]
     right: ParticipantMean
+    """The share of right answers."""
     stake: ParticipantMean
+    """In points."""
     points: ParticipantMean
+    """Won or lost per bet."""
     insight: ParticipantMean
     """The rank correlation of stake and rightness within a participant; undefined where either never varies."""
 
 
 def calibrations(answers: pd.DataFrame, tasks: Sequence[str], arms: Sequence[str]) -> tuple[Calibration, ...]:
-    """The calibration of every task with certainties, by arm; arms without answers are left out."""
+    """The calibration of every task with certainties, by arm; arms without answers are left out.
+
+    Args:
+        answers: a row per answer; practice is not counted.
+        tasks: the names of the tasks of the study; those without certainties are passed over.
+        arms: in the order of the protocol.
+    """
     results = []
     for task, assurance, arm, rows in _answers_by_arm(answers, "certainty", tasks, arms):
         stated, right = rows["beside"] / 100, rows["right"]
@@ -97,7 +111,7 @@ def calibrations(answers: pd.DataFrame, tasks: Sequence[str], arms: Sequence[str
 
 
 def betting_results(answers: pd.DataFrame, tasks: Sequence[str], arms: Sequence[str]) -> tuple[BettingResults, ...]:
-    """The bets of every task with stakes, by arm; arms without answers are left out."""
+    """The bets of every task with stakes, by arm; arms without answers are left out. Arguments as for `calibrations`."""
     results = []
     for task, assurance, arm, rows in _answers_by_arm(answers, "stake", tasks, arms):
         participants = rows.groupby("participant")

@@ -18,14 +18,20 @@ from snellen.study.analysis.outcomes import Better
 from snellen.study.tasks import Assurance
 
 NARROWEST = 300
-"""The least width of a swarm on the page, in pixels; dots that do not overlap at this width never do."""
+"""The least width of a swarm on the page, in pixels: dots that do not overlap at this width overlap at no other."""
 
 _RADIUS, _TALLEST, _UNDER = 3.0, 64.0, 22
-"""Of dots, of a swarm, and of the interval under it, in pixels."""
+"""The radius of dots, the greatest height of a swarm, and the height of the interval under it, in pixels."""
 
 
 def swarm(arm: Distribution, scale: Scale, description: str) -> Chart:
-    """All participants of an arm as dots over a box of their quartiles; below them the mean with its interval."""
+    """All participants of an arm as dots over a box of their quartiles; below them the mean with its interval.
+
+    Args:
+        arm: the scores of the participants.
+        scale: from scores to per cent of the width.
+        description: the chart in words.
+    """
     rows = _swarm_rows([scale.at(value) * NARROWEST / 100 for value in arm.values])
     deepest = max(map(abs, rows), default=0)
     step = min(2 * _RADIUS - 0.5, _TALLEST / (2 * deepest + 1)) if deepest else 0.0
@@ -64,7 +70,14 @@ def _swarm_rows(positions: Sequence[float]) -> list[int]:
 
 
 def axis(scale: Scale, ticks: Sequence[float], better: Better, more: str) -> Chart:
-    """The axis under swarms: numbers, and which way is better, or only more."""
+    """The axis under swarms: numbers, and which way is better, or only more.
+
+    Args:
+        scale: that of the swarms.
+        ticks: the scores that are labelled.
+        better: which end is better.
+        more: of what there is more on the right, where neither end is better.
+    """
     arrow = {"high": "better →", "low": "← better", "neither": f"more {more} →"}[better]
     if better == "low":
         direction = Label(x=0, y=32, text=arrow, style="better")
@@ -89,7 +102,7 @@ def contrast_scale(pairs: Sequence[ArmDifference]) -> Scale | None:
 
 
 def contrast_strip(pair: ArmDifference, scale: Scale, *, different: bool) -> Chart:
-    """The difference of two arms; the grey tick is no difference."""
+    """The difference of two arms, in black where they are shown to be different; the grey tick is no difference."""
     interval = numbers.interval(pair.low, pair.high, min(pair.n), signs=True)
     description = f"{pair.first} less {pair.second}: {numbers.signed(pair.difference)} {interval}"
     colour = "ink" if different else "inconclusive"
@@ -105,7 +118,14 @@ def equality_scale(pairs: Sequence[Equivalence]) -> Scale | None:
 
 
 def equality_strip(pair: Equivalence, scale: Scale, kind: str, conclusion: str) -> Chart:
-    """The difference of two arms over the band within which they count as equal, in the colour of a kind of verdict."""
+    """The difference of two arms over the band within which they count as equal.
+
+    Args:
+        pair: the two arms.
+        scale: from differences to per cent of the width.
+        kind: the verdict whose colour it has.
+        conclusion: the conclusion in words, for the description of the chart.
+    """
     estimate = Estimate(mean=pair.difference, low=pair.low, high=pair.high, colour=colour_of(kind))
     description = f"{pair.first} less {pair.second}: {numbers.signed(pair.difference)}, {conclusion}"
     return strip(scale, estimate, description=description, ticks=[0.0], band=(-pair.margin, pair.margin))

@@ -1,4 +1,4 @@
-"""Whether the arms of a study between subjects differ, and which. Welch's test decides; other tests stand beside it."""
+"""Whether the arms of a study between subjects differ, and which. Welch's test decides; other tests are shown too."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ class StatisticalTest:
     """Degrees of freedom."""
     p: float = math.nan
     why: str = ""
+    """Why there is no result; empty where there is."""
 
     @property
     def defined(self) -> bool:
@@ -74,18 +75,23 @@ class ArmDifference:
     n: tuple[int, int]
     """Participants of both arms."""
     difference: float
-    """Of the means."""
+    """Of the means, in units of the outcome."""
     low: float = math.nan
     high: float = math.nan
+    """The ends of its interval."""
     t: float = math.nan
+    """The statistic of the t-test: Welch's between subjects, paired within subjects."""
     df: float = math.nan
+    """Its degrees of freedom."""
     p: float = math.nan
+    """Its p-value, uncorrected."""
     p_holm: float = math.nan
     """After Holm's correction over the pairs of this outcome."""
     g: float = math.nan
     """Hedges' g: the difference in standard deviations, corrected for small samples."""
     g_low: float = math.nan
     g_high: float = math.nan
+    """The ends of the interval of g."""
     why: str = ""
     """Why the pair is not tested, if so."""
 
@@ -100,6 +106,7 @@ class ArmComparison:
     """All tests of one outcome."""
 
     arms: tuple[str, ...]
+    """The arms that are tested."""
     left_out: Mapping[str, str]
     """Arms that are in no test, and why."""
     decision: StatisticalTest
@@ -110,6 +117,7 @@ class ArmComparison:
     """Tests of assumptions."""
     effect_size: EffectSize | None = None
     contrasts: tuple[ArmDifference, ...] = ()
+    """Every pair of arms."""
     factors: tuple[StatisticalTest, ...] = ()
     """Where presentation is a factor: arm, presentation and their interaction, over the arms with maps."""
     quantiles: tuple[tuple[float, float], ...] = ()
@@ -183,7 +191,7 @@ def _reason_not_to_test(tested: Mapping[str, np.ndarray], left_out: Mapping[str,
     everyone = np.concatenate(list(tested.values()))
     if is_constant(everyone):
         return f"everybody has the same score, {everyone[0]:g}"
-    return "nobody differs from anybody else in the same arm" if all(map(is_constant, tested.values())) else ""
+    return "all participants of an arm have the same score" if all(map(is_constant, tested.values())) else ""
 
 
 def is_constant(values: Float[np.ndarray, " participants"]) -> bool:
@@ -277,7 +285,7 @@ def _contrast(first: str, second: str, scores: ArmScores) -> ArmDifference:
     n = (len(a), len(b))
     untested = ArmDifference(first=first, second=second, n=n, difference=float(a.mean() - b.mean()))
     if is_constant(a) and is_constant(b):
-        return replace(untested, why="nobody differs from anybody else in either arm")
+        return replace(untested, why="all participants of an arm have the same score")
     means = CompareMeans.from_data(a, b)
     low, high = means.tconfint_diff(alpha=0.05, usevar="unequal")
     t, p, df = means.ttest_ind(usevar="unequal")

@@ -20,6 +20,7 @@ class Distribution:
 
     arm: str
     n: int
+    """How many participants."""
     mean: float = math.nan
     deviation: float = math.nan
     """Standard deviation."""

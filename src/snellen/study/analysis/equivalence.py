@@ -28,13 +28,16 @@ class Equivalence:
     first: str
     second: str
     margin: float
+    """In points of the scale, like the difference and its interval."""
     difference: float
+    """Of the means, first minus second."""
     low: float
     high: float
     """The interval at 1 − 2·alpha: it lies within the margin exactly where the uncorrected test says equal."""
     p: float
     """The larger of the two one-sided p-values."""
     p_holm: float = math.nan
+    """After Holm's correction over the pairs of this scale."""
     conclusion: EquivalenceConclusion = "not tested"
 
 
@@ -70,7 +73,13 @@ def equivalences(
 def with_differences(
     pairs: Sequence[Equivalence], different: Sequence[bool], *, alpha: float = 0.05
 ) -> tuple[Equivalence, ...]:
-    """The same pairs, with the conclusion that also uses the test of difference; `different` has a flag per pair."""
+    """The same pairs, with the conclusion that also uses the test of difference.
+
+    Args:
+        pairs: the tests of equality.
+        different: per pair, whether its arms are called different.
+        alpha: the level of the test of equality.
+    """
     return tuple(
         replace(pair, conclusion=_conclusion(pair.p_holm, different=differs, alpha=alpha))
         for pair, differs in zip(pairs, different, strict=True)

@@ -30,6 +30,7 @@ class GroupFlow:
 
     name: str
     arrived: int
+    """Gave consent and were assigned to the group."""
     left: dict[str, int] = field(default_factory=dict)
     """Participants who left without withdrawing, by the kind of page that they did not answer."""
     withdrawn: int = 0
@@ -37,11 +38,12 @@ class GroupFlow:
     excluded: dict[str, int] = field(default_factory=dict)
     """Of those who finished, by the rule of the protocol."""
     analysed: int = 0
+    """Finished and not excluded."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """All participants, group by group. Erased ones are only counted."""
+    """All participants, group by group; `erased` is how many had their data erased, of whom only the count is stored."""
 
     groups: tuple[GroupFlow, ...]
     erased: int = 0

@@ -42,6 +42,7 @@ class Coefficient:
     low: float
     high: float
     p: float
+    """Uncorrected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +50,11 @@ class OddsModel:
     """The check for right-or-wrong answers: odds ratios by generalised estimating equations."""
 
     overall: StatisticalTest
+    """Wald's test of all arms together."""
     coefficients: tuple[Coefficient, ...] = ()
+    """An odds ratio per arm but the reference."""
     problems: tuple[str, ...] = ()
+    """What a reader must know of the fit, a sentence each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,7 @@ class MixedModel:
     """The model of one outcome, with the problems of its fit."""
 
     trials: int
+    """How many answers."""
     participants: int
     items: int
     reference: str
@@ -65,12 +70,15 @@ class MixedModel:
     overall: StatisticalTest
     """Wald's test of all arms together."""
     coefficients: tuple[Coefficient, ...] = ()
+    """A difference per arm but the reference, in units of the outcome."""
     variances: dict[str, float] | None = None
     """Of participants, items, participant × arm (within subjects) and the rest."""
     shares: dict[str, float] | None = None
     """The same as shares of their sum: intraclass correlations."""
     problems: tuple[str, ...] = ()
+    """What a reader must know of the fit, a sentence each."""
     odds: OddsModel | None = None
+    """For right-or-wrong answers only."""
 
 
 OVERALL = StatisticalTest(name="Arms together", symbol="F")
@@ -92,7 +100,7 @@ def fit_mixed_model(trials: pd.DataFrame, arms: tuple[str, ...], *, within: bool
     order = [reference, *(arm for arm in tested if arm != reference)]
     table = trials[trials["arm"].isin(tested)].assign(everyone=1)
     # Arms by number, the reference first: names of methods contain brackets and quotes, which formulas would parse.
-    table = table.assign(place=table["arm"].map(order.index))
+    table = table.assign(arm_number=table["arm"].map(order.index))
     whole = table if len(tested) > 1 else trials
     unfitted = MixedModel(
         trials=len(whole),
@@ -105,7 +113,7 @@ def fit_mixed_model(trials: pd.DataFrame, arms: tuple[str, ...], *, within: bool
         return replace(unfitted, overall=replace(OVERALL, why=reason))
     random_effects = {"participant": "0 + C(participant)", "item": "0 + C(item)"}
     if within and _has_repeats(table):
-        random_effects["participant × arm"] = "0 + C(participant):C(place)"
+        random_effects["participant × arm"] = "0 + C(participant):C(arm_number)"
     # Scores in standard deviations, so that one tolerance of the search suits shares, points and per cent.
     unit = float(table["score"].std())
     odds = _fit_odds(table, order) if binary else None
@@ -114,7 +122,7 @@ def fit_mixed_model(trials: pd.DataFrame, arms: tuple[str, ...], *, within: bool
         with threadpool_limits(1, "blas"), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = sm.MixedLM.from_formula(
-                "score ~ C(place)",
+                "score ~ C(arm_number)",
                 groups="everyone",
                 vc_formula=random_effects,
                 data=table.assign(score=table["score"] / unit),
@@ -147,7 +155,10 @@ def _reason_not_to_fit(model: MixedModel, tested: list[str], table: pd.DataFrame
     if is_constant(table["score"].to_numpy()):
         return "all answers have the same score"
     if model.trials == model.participants or model.items == 1:
-        return "everybody gave one answer, or all to one item, so that people and items cannot be told from chance"
+        return (
+            "everybody gave one answer, or all to one item, so that differences between participants or items cannot be "
+            "separated from chance"
+        )
     return ""
 
 
@@ -208,7 +219,7 @@ def _fit_odds(table: pd.DataFrame, order: list[str]) -> OddsModel:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = sm.GEE.from_formula(
-                "score ~ C(place)",
+                "score ~ C(arm_number)",
                 groups="participant",
                 data=table.sort_values("participant"),
                 family=sm.families.Binomial(),

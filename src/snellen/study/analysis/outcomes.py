@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from snellen.study.data import StudyData
 from snellen.study.folder import Study
+from snellen.study.protocol import NONE
 from snellen.study.tasks import find_task
 
 Better = Literal["high", "low", "neither"]
@@ -30,7 +31,9 @@ class OutcomeFacts:
     unit: str
     """Of a difference, as in `0.5 points`; empty for a share."""
     better: Better
+    """Which end of the score is better."""
     bounds: tuple[float, float]
+    """The lowest and the highest possible score."""
     binary: bool
     """Whether a single answer is right or wrong, so that a participant's score is a share."""
 
@@ -108,7 +111,7 @@ def _scale(study: Study, ratings: pd.DataFrame, name: str) -> OutcomeScores:
 
 
 def _outcome(study: Study, facts: OutcomeFacts, rows: pd.DataFrame, needs_map: bool) -> OutcomeScores:
-    arms = tuple(arm for arm in study.protocol.arms if not (needs_map and arm == "none"))
+    arms = tuple(arm for arm in study.protocol.arms if not (needs_map and arm == NONE))
     trials = pd.DataFrame({
         "participant": rows["participant"].astype(str),
         "item": rows["item"].astype(str),

@@ -61,7 +61,7 @@ def write_analysis(analysis: Analysis, folder: str | Path) -> list[Path]:
         values = json.dumps(analysis.as_values(), indent=1, ensure_ascii=False, allow_nan=False)
         write_whole(folder / "analysis.json", values.encode())
     except OSError as problem:
-        raise SnellenError(f"cannot write the analysis to '{folder}': {problem.strerror}; choose another place") from None
+        raise SnellenError(f"cannot write the analysis to '{folder}': {problem.strerror}; choose another folder") from None
     return [write_page(page(analysis), folder / "analysis.html"), folder / "analysis.json"]
 
 
@@ -100,7 +100,7 @@ def _template_values(analysis: Analysis) -> dict[str, Any]:
         "p_cell": sentences.p_cell,
         "statistic": sentences.statistic,
         "arm_name": sentences.arm_name,
-        "span": numbers.duration,
+        "duration": numbers.duration,
     }
 
 

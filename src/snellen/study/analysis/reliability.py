@@ -36,6 +36,7 @@ class Reliability:
 
     scale: str
     n: int
+    """Participants who rated every statement."""
     alpha: float
     low: float
     high: float

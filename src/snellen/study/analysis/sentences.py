@@ -121,8 +121,8 @@ def which_p(analysis: Analysis) -> str:
     many = f" after Holm's correction over {analysis.tested_outcomes} outcomes" if analysis.tested_outcomes > 1 else ""
     return (
         f"Here p is that of the pre-stated test{many}, and a difference counts below {analysis.setup.alpha:g}. Brackets "
-        "hold 95 % intervals, each for itself. A pair of arms is called different only where the arms differ at all, and "
-        "after Holm's correction over the pairs."
+        "hold 95 % intervals, not corrected for their number. A pair of arms is called different only where the arms differ "
+        "at all, and after Holm's correction over the pairs."
     )
 
 

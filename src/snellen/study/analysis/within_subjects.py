@@ -66,14 +66,14 @@ def compare_within(scores: pd.DataFrame, participants: int, cells: pd.DataFrame 
 def _reason_not_to_test(scores: pd.DataFrame) -> str:
     if scores.shape[1] < 2 or len(scores) < MINIMUM_FOR_TESTS:
         return (
-            f"a comparison needs two arms and at least {MINIMUM_FOR_TESTS} participants with a number in each; "
+            f"a comparison needs two arms and at least {MINIMUM_FOR_TESTS} participants with a score in each; "
             f"there are {len(scores)} with {scores.shape[1]}"
         )
     values = scores.to_numpy(dtype=np.float64)
     if is_constant((values - values.mean(axis=1, keepdims=True)).ravel()):
         return "nobody's scores differ between arms"
     differences = values[:, 1:] - values[:, :1]
-    return "all participants differ between arms by the same" if all(map(is_constant, differences.T)) else ""
+    return "all participants differ between arms by the same amount" if all(map(is_constant, differences.T)) else ""
 
 
 def _test_by_rank(values: np.ndarray) -> StatisticalTest:
@@ -111,7 +111,7 @@ def contrasts_within(scores: pd.DataFrame) -> tuple[ArmDifference, ...]:
         gaps = a - b
         pair = ArmDifference(first=first, second=second, n=(n, n), difference=float(gaps.mean()) if n else math.nan)
         if n < MINIMUM_FOR_TESTS or is_constant(gaps):
-            why = "everybody differs by the same" if n >= MINIMUM_FOR_TESTS else "too few participants"
+            why = "all participants differ by the same amount" if n >= MINIMUM_FOR_TESTS else "too few participants"
             pairs.append(replace(pair, why=why))
             continue
         paired = stats.ttest_rel(a, b)
@@ -137,7 +137,7 @@ def _factors(cells: pd.DataFrame) -> tuple[StatisticalTest, ...]:
     table = table[table.groupby("participant")["score"].transform("size") == conditions]
     participants = table["participant"].nunique()
     if participants < MINIMUM_FOR_TESTS or is_constant(table["score"].to_numpy()):
-        why = f"{participants} participants met every arm in every presentation, or all scores are equal"
+        why = f"{participants} participants saw every arm in every presentation, or all scores are equal"
         return (replace(interaction, why=why),)
     anova = AnovaRM(table, "score", "participant", within=["arm", "presentation"]).fit().anova_table
     names = {"arm": "Arm", "presentation": "Presentation", "arm:presentation": interaction.name}
