@@ -49,7 +49,7 @@ def test_an_image_that_is_easy_with_any_map_and_a_method_that_is_good_anywhere_a
     assert not item_tables.double_centred_ranks(items + methods).any()
     row = measure("m", items + methods, np.random.default_rng(0).normal(size=(6, 3)), seed=0)
     assert (row.relation, row.p_holm) == ("too few", pytest.approx(math.nan, nan_ok=True))
-    assert "people do not tell methods apart" in row.reason
+    assert "by people's answers methods differ in the same way on every image" in row.reason
 
 
 def test_the_order_of_methods_by_hand():

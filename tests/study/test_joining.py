@@ -20,7 +20,7 @@ from snellen.plugins.checks.planted import planted_batch
 from snellen.runs import Run, evaluate
 from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
-from snellen.study.joining.join import image_scores, people_of, refuse_other_run
+from snellen.study.joining.join import image_scores, refuse_other_run, study_result
 from snellen.study.simulation.effect import Effect
 
 
@@ -74,12 +74,12 @@ def test_two_presentations_are_told_apart(tmp_path):
 
 def test_what_the_study_says_is_marked_by_who_answered(study_and_run, collected):
     study, run = study_and_run
-    evidence = people_of(study, collected, run)
+    evidence = study_result(study, collected, run)
     assert (evidence.source, evidence.people, evidence.left_out) == ("human", 24, 0)
     assert evidence.begun <= evidence.ended
     assert len(evidence.ended) == len("2026-01-01")
     assert [outcome.kind for outcome in evidence.outcomes] == ["ability", "ability", "scale", "scale"]
-    rehearsed = people_of(study, answers(study, 24, Effect()), run)
+    rehearsed = study_result(study, answers(study, 24, Effect()), run)
     assert rehearsed.source == "simulated"
     assert {score.source for score in rehearsed.scores} == {"simulated"}
     assert set(rehearsed.images["source"]) == {"simulated"}
@@ -108,8 +108,8 @@ def test_only_a_run_of_the_same_model_and_images_fits(study_and_run):
 def test_nobody_is_said_to_be_nobody(study_and_run, collected):
     study, run = study_and_run
     nobody = replace(collected, participants=collected.participants.assign(excluded="attention"))
-    with pytest.raises(SnellenError, match="nobody has answered"):
-        people_of(study, nobody, run)
+    with pytest.raises(SnellenError, match=r"no participant of .* counts yet"):
+        study_result(study, nobody, run)
 
 
 def test_a_run_a_study_answers_and_the_command_that_joins_them(tmp_path: Path):
@@ -126,7 +126,7 @@ def test_a_run_a_study_answers_and_the_command_that_joins_them(tmp_path: Path):
     assert "Error detection" in result.output
     assert "Do metrics predict people?" in result.output
     nobody = CliRunner().invoke(app, ["study", "join", str(study.folder), "--run", str(run.folder), "--simulated"])
-    assert "nobody has answered" in str(nobody.exception)
+    assert "counts yet" in str(nobody.exception)
 
 
 def real_study(folder: Path) -> tuple[Run, Study]:

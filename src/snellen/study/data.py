@@ -9,7 +9,7 @@ import pandas as pd
 
 PARTICIPANTS: dict[str, str] = {
     "participant": "random name of the participant",
-    "number": "place in the order of arrival, from 0",
+    "number": "position in the order of arrival, from 0",
     "group": "which group (see the protocol) the participant was put into, from 0",
     "arm": "the method whose maps were shown, `none` without maps; empty within subjects, where all were",
     "presentation": "how maps were shown: overlay, side-by-side, map, or photograph without maps; empty within subjects",
@@ -21,7 +21,7 @@ PARTICIPANTS: dict[str, str] = {
     "pages": "pages answered",
     "last_page": "kind of the first page without an answer, where the participant left; empty when finished",
     "attention_shown": "attention checks answered",
-    "attention_missed": "of these, answered otherwise than asked",
+    "attention_missed": "of these, not answered as asked",
     "median_seconds": "median time per trial that counts",
     "excluded": "the pre-stated rule that excludes the participant: unfinished, withdrawn, attention, too fast; else empty",
 }
@@ -33,13 +33,13 @@ ANSWERS: dict[str, str] = {
     "item": "the item that was judged",
     "samples": "names, in the run, of the images of the item, separated by semicolons",
     "practice": "true for an answer that does not count",
-    "position": "place of the page in the participant's order, from 0",
+    "position": "position of the page in the participant's order, from 0",
     "value": "the answer, a whole number (see the task)",
     "beside": "the answer to the second question, a whole number (see the task)",
     "chosen": "positions (from 0) of the chosen images, separated by semicolons (see the task)",
     "truth": "what would have been right; empty where nothing is, and where images are chosen",
     "score": "the score of the answer (see the task)",
-    "higher_is_better": "whether a high score is a good one",
+    "higher_is_better": "whether a high score is good",
     "seconds": "time on the page, measured in the browser or, where that is missing, by the server",
     "at": "when the answer arrived, UTC",
 }
@@ -50,7 +50,7 @@ RATINGS: dict[str, str] = {
     "scale": "the questionnaire",
     "item": "the statement, from 1",
     "answer": "the answer, from 1 (disagree strongly)",
-    "score": "the answer, turned round where the statement is reverse-scored",
+    "score": "the answer, reversed where the statement is reverse-scored",
     "seconds": "time on the questionnaire's page",
     "at": "when the answer arrived, UTC",
 }
@@ -58,7 +58,7 @@ RATINGS: dict[str, str] = {
 
 @dataclass(frozen=True, eq=False)
 class StudyData:
-    """The three tables, with the columns above; `simulated` where all participants are simulated."""
+    """The three tables, with the columns above; participants are either all simulated or none of them."""
 
     participants: pd.DataFrame
     answers: pd.DataFrame
@@ -69,7 +69,7 @@ class StudyData:
     def of(
         participants: list[dict[str, Any]], answers: list[dict[str, Any]], ratings: list[dict[str, Any]], *, simulated: bool
     ) -> StudyData:
-        """From rows, a dictionary each."""
+        """From rows of the three tables, a dictionary by column each."""
         return StudyData(
             participants=pd.DataFrame(participants, columns=list(PARTICIPANTS)),
             answers=pd.DataFrame(answers, columns=list(ANSWERS)),

@@ -37,11 +37,14 @@ Hexadecimal = Annotated[str, Field(pattern="^([0-9a-f]{2})+$")]
 
 @dataclass(frozen=True)
 class Secret:
-    """The content of `secret.json`: the server's key, and salt and hash of the experimenter's password."""
+    """The content of `secret.json`."""
 
     key: Hexadecimal
+    """With which the server signs."""
     salt: Hexadecimal
+    """Of the password."""
     password: Hexadecimal
+    """Its hash by scrypt."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,11 +86,11 @@ class Study:
 
     def _check(self) -> None:
         """Refuses a protocol that does not fit the stimuli, and missing pictures."""
-        drawn = {name for item in self.items for name in item.pictures}
+        rendered = {name for item in self.items for name in item.pictures}
         for condition in self.protocol.conditions:
-            if condition.name not in drawn:
+            if condition.name not in rendered:
                 raise SnellenError(
-                    f"'{self.folder}' has no pictures for '{condition.name}'{nearest(condition.name, drawn)}; "
+                    f"'{self.folder}' has no pictures for '{condition.name}'{nearest(condition.name, rendered)}; "
                     "make the study again with this arm and presentation"
                 )
         for plan in self.protocol.tasks:
@@ -113,7 +116,7 @@ class Study:
 
     @cached_property
     def digest(self) -> str:
-        """Changes with everything that makes answers comparable: protocol, stimuli and questionnaires."""
+        """A hash of all that participants' answers depend on: protocol, stimuli and questionnaires."""
         uncritical = ("title", "languages", "people", "abandoned", "recruiting", "return_link", "run")
         parts = [
             {name: value for name, value in self.protocol.as_values().items() if name not in uncritical},
@@ -129,8 +132,8 @@ class Study:
 
     def pages(self, group: int, number: int) -> tuple[Page, ...]:
         """The pages of the participant with this number in this group."""
-        mapless = [name for name, scale in self.scales.items() if not scale.needs_map]
-        return schedule(self.protocol, self.items, mapless, group, number)
+        for_all = [name for name, scale in self.scales.items() if not scale.needs_map]
+        return schedule(self.protocol, self.items, for_all, group, number)
 
     @cached_property
     def key(self) -> bytes:
@@ -148,7 +151,7 @@ class Study:
 
     @property
     def password_mark(self) -> str:
-        """Changes with the experimenter's password and does not reveal it."""
+        """A signature that changes with the experimenter's password and does not reveal it."""
         return self.sign("password", _secret(self.folder / "secret.json").password)[:32]
 
     def admits(self, password: str) -> bool:

@@ -33,35 +33,41 @@ class Participation:
     """One participant with group, state and replies by page."""
 
     participant: str
+    """A random name."""
     number: int
+    """In the order of arrival, from 0."""
     group: int
+    """Index of the group (see `Protocol.groups`)."""
     language: str
     simulated: bool
     state: State
     started: str
     finished: str
+    """When, ISO 8601; empty where not finished."""
     replies: Mapping[str, Reply] = field(default_factory=dict)
+    """By the name of the page."""
 
 
 def collect_data(study: Study, participations: Iterable[Participation], *, simulated: bool) -> StudyData:
     """The tables of these participants, of whom either all or none are simulated."""
-    people: list[dict[str, Any]] = []
+    participants: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
     ratings: list[dict[str, Any]] = []
     for visit in participations:
         if visit.simulated != simulated:
             raise ValueError("real and simulated participants are never put into one table")
         pages = study.pages(visit.group, visit.number)
-        own, rated, checks = _replies(study, visit, pages)
-        people.append(_person(study, visit, pages, own, checks))
-        answers += own
-        ratings += rated
-    return StudyData.of(people, answers, ratings, simulated=simulated)
+        own_answers, own_ratings, checks = _replies(study, visit, pages)
+        participants.append(_participant_row(study, visit, pages, own_answers, checks))
+        answers += own_answers
+        ratings += own_ratings
+    return StudyData.of(participants, answers, ratings, simulated=simulated)
 
 
 def _replies(
     study: Study, visit: Participation, pages: tuple[Page, ...]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[bool]]:
+    """Rows of answers, rows of ratings, and per attention check whether it was answered as asked."""
     answers: list[dict[str, Any]] = []
     ratings: list[dict[str, Any]] = []
     checks: list[bool] = []
@@ -77,7 +83,7 @@ def _replies(
             "at": reply.at,
         }
         if page.kind == "trial":
-            answers.append(common | _answer(page, reply, position))
+            answers.append(common | _answer_row(page, reply, position))
         elif page.kind == "attention":
             checks.append(reply.content.get("value") == page.requested)
         elif page.kind == "scale":
@@ -89,7 +95,7 @@ def _replies(
     return answers, ratings, checks
 
 
-def _answer(page: Page, reply: Reply, position: int) -> dict[str, Any]:
+def _answer_row(page: Page, reply: Reply, position: int) -> dict[str, Any]:
     assert page.item is not None
     item, task, answer = page.item, find_task(page.item.task), Answer.of(reply.content)
     return {
@@ -107,13 +113,13 @@ def _answer(page: Page, reply: Reply, position: int) -> dict[str, Any]:
     }
 
 
-def _person(
+def _participant_row(
     study: Study, visit: Participation, pages: tuple[Page, ...], answers: list[dict[str, Any]], checks: list[bool]
 ) -> dict[str, Any]:
     between = study.protocol.design == "between"
     times = [answer["seconds"] for answer in answers if not answer["practice"]]
     missing = next((page.kind for page in pages if page.id not in visit.replies), "")
-    missed, middle = checks.count(False), median(times) if times else float("nan")
+    missed, median_seconds = checks.count(False), median(times) if times else float("nan")
     return {
         "participant": visit.participant,
         "number": visit.number,
@@ -129,15 +135,15 @@ def _person(
         "last_page": missing,
         "attention_shown": len(checks),
         "attention_missed": missed,
-        "median_seconds": middle,
-        "excluded": _excluded(study.protocol.exclude, visit.state, missed, middle),
+        "median_seconds": median_seconds,
+        "excluded": _excluded(study.protocol.exclude, visit.state, missed, median_seconds),
     }
 
 
-def _excluded(rule: Exclusion, state: State, missed: int, middle: float) -> str:
-    """The first rule that excludes; nothing where none does."""
+def _excluded(rule: Exclusion, state: State, missed: int, median_seconds: float) -> str:
+    """The first rule that excludes the participant; empty where none does."""
     if state != "finished":
         return "withdrawn" if state == "withdrawn" else "unfinished"
     if missed > rule.missed:
         return "attention"
-    return "too fast" if middle < rule.seconds else ""
+    return "too fast" if median_seconds < rule.seconds else ""

@@ -53,6 +53,7 @@ class TaskPlan:
     practice: Count = 2
     """Items for practice, which come first."""
     order: Order = "shuffled"
+    """Of the items that count."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +76,24 @@ class Protocol:
 
     title: str
     arms: tuple[str, ...]
+    """Labels of methods of the run; `none` is the arm without maps."""
     tasks: tuple[TaskPlan, ...]
     design: Design = "between"
+    """`between` subjects: a participant sees one condition; `within`: all of them, one after the other."""
     presentation: tuple[Presentation, ...] = ("overlay",)
+    """How maps are shown; with several, each arm is shown in each."""
     languages: tuple[PlainName, ...] = ("en", "de")
     scales: tuple[PlainName, ...] = ("satisfaction", "trust")
+    """Names of the questionnaires."""
     attention: Count = 2
+    """Attention checks per participant."""
     exclude: Exclusion = Exclusion()
     alpha: Amount = 0.05
+    """The level of every test."""
     margin: Amount = 0.5
     """Two arms whose means on a scale differ by less count as equal, in points of the scale."""
     seed: Annotated[int, Field(ge=0, le=MOST_WHOLE)] = 0
+    """Of the choice of items and of every random order."""
     people: int | None = None
     """The study closes when so many participants have finished; None: the experimenter closes it."""
     abandoned: Amount = 60.0
@@ -115,7 +123,7 @@ class Protocol:
         """The groups of participants: a condition each, or within subjects an order of all conditions."""
         if self.design == "between":
             return tuple((condition,) for condition in self.conditions)
-        return tuple(tuple(self.conditions[place] for place in row) for row in latin_square(len(self.conditions)))
+        return tuple(tuple(self.conditions[index] for index in row) for row in latin_square(len(self.conditions)))
 
     @staticmethod
     def read(path: Path) -> Protocol:

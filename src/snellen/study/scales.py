@@ -51,12 +51,13 @@ class Questionnaire:
     needs_map: bool
     """Whether it is about explanations, so that it is left out for participants without maps."""
     source: str
+    """Where it was published."""
     licence: str
     titles: Mapping[str, str]
-    """By language."""
+    """By language, like all texts below."""
     introductions: Mapping[str, str]
     answers: Mapping[str, tuple[str, ...]]
-    """By language, the names of the answers, from disagreeing to agreeing."""
+    """The names of the answers, from disagreeing to agreeing."""
     statements: Mapping[str, tuple[str, ...]]
 
     @property

@@ -26,11 +26,15 @@ class Page:
     """One page. Every page is answered exactly once, also where the answer is only to continue."""
 
     id: str
+    """`p` and its position, from 0."""
     kind: Kind
     condition: StudyCondition
     task: str = ""
+    """Of pages that explain a task, trials and feedback."""
     item: Item | None = None
+    """Of trials and feedback."""
     scale: str = ""
+    """The name of the questionnaire."""
     requested: int = 0
     """In an attention check, the answer (from 1) that the page asks for."""
 
@@ -41,30 +45,30 @@ class Page:
 
 
 def schedule(
-    protocol: Protocol, items: Sequence[Item], mapless: Collection[str], group: int, number: int
+    protocol: Protocol, items: Sequence[Item], for_all: Collection[str], group: int, number: int
 ) -> tuple[Page, ...]:
     """The pages of the participant with this number in this group (see `Protocol.groups`).
 
     Args:
         protocol: the protocol of the study.
         items: all items of the study.
-        mapless: names of the scales that are also shown to participants without maps.
+        for_all: names of the scales that are also shown to participants without maps.
         group: index of the group.
-        number: the participant's place in the order of arrival, from 0.
+        number: the participant's position in the order of arrival, from 0.
     """
-    pages = list(_pages(protocol, items, mapless, group, number))
-    trials = [place for place, page in enumerate(pages) if page.kind == "trial" and not page.practice]
+    pages = list(_pages(protocol, items, for_all, group, number))
+    trials = [position for position, page in enumerate(pages) if page.kind == "trial" and not page.practice]
     draw = Rng(protocol.seed, ()).shared(f"study/{number}/attention")
     # Attention checks follow trials that count, one in each of as many stretches of equal length.
     for stretch in reversed(np.array_split(np.array(trials, dtype=int), protocol.attention)) if protocol.attention else ():
         if len(stretch):
-            place = int(stretch[draw.integers(len(stretch))])
+            position = int(stretch[draw.integers(len(stretch))])
             requested = int(draw.integers(1, CHOICES + 1))
-            pages.insert(place + 1, Page("", "attention", pages[place].condition, requested=requested))
-    return tuple(replace(page, id=f"p{place:03d}") for place, page in enumerate(pages))
+            pages.insert(position + 1, Page("", "attention", pages[position].condition, requested=requested))
+    return tuple(replace(page, id=f"p{position:03d}") for position, page in enumerate(pages))
 
 
-def _pages(protocol: Protocol, items: Sequence[Item], mapless: Collection[str], group: int, number: int) -> Iterator[Page]:
+def _pages(protocol: Protocol, items: Sequence[Item], for_all: Collection[str], group: int, number: int) -> Iterator[Page]:
     conditions = protocol.groups[group]
     explained: set[str] = set()
     yield Page("", "instructions", conditions[0])
@@ -84,7 +88,7 @@ def _pages(protocol: Protocol, items: Sequence[Item], mapless: Collection[str], 
             for item in _items_of_condition(protocol, plan, task_items, condition, group, number):
                 yield Page(id="", kind="trial", condition=condition, task=plan.task, item=item)
         for scale in protocol.scales:
-            if condition.arm != NONE or scale in mapless:
+            if condition.arm != NONE or scale in for_all:
                 yield Page("", "scale", condition, scale=scale)
 
 
@@ -99,8 +103,8 @@ def _items_of_condition(
     if protocol.design == "within":
         count = len(protocol.conditions)
         share = (protocol.conditions.index(condition) + group) % count
-        chosen = [item for place, item in enumerate(chosen) if place % count == share]
+        chosen = [item for position, item in enumerate(chosen) if position % count == share]
     if plan.order == "fixed":
         return chosen
     draw = Rng(protocol.seed, ()).shared(f"study/{number}/{plan.task}/{condition.name}")
-    return [chosen[place] for place in draw.permutation(len(chosen))]
+    return [chosen[position] for position in draw.permutation(len(chosen))]

@@ -18,7 +18,7 @@ Side = Annotated[int, Field(ge=1, le=100_000)]
 
 
 class ChosenRow(TypedDict):
-    """How the images of one task were chosen; see `ItemChoice.table`."""
+    """How many images of one task were chosen, of which kinds; see `ItemChoice.table`."""
 
     __pydantic_config__ = OPEN  # type: ignore[misc]
 
@@ -35,7 +35,7 @@ class ChosenRow(TypedDict):
 
 
 class ClassRow(TypedDict):
-    """A class that an item is about."""
+    """A class that an item is about: the model's accuracy on it, over so many images."""
 
     accuracy: float
     images: Count
@@ -79,8 +79,9 @@ class Item:
     samples: tuple[str, ...]
     """Names, in the run, of the images that are shown with maps."""
     predictions: Annotated[tuple[str, ...], Field(alias="said")]
-    """The model's prediction for each of them."""
+    """The class that the model predicts for each of them."""
     truth: Truth
+    """The right answer."""
     pictures: Mapping[str, tuple[Picture, ...]]
     """By name of the condition, a picture of every sample."""
     about: str = ""

@@ -95,7 +95,7 @@ def _task(study: Study, answers: pd.DataFrame, name: str) -> OutcomeScores:
 
 def _scale(study: Study, ratings: pd.DataFrame, name: str) -> OutcomeScores:
     scale = study.scales[name]
-    meaning = f"mean of {scale.items} statements, from 1 to {scale.points}, reversed ones turned round"
+    meaning = f"mean of {scale.items} statements, from 1 to {scale.points}, after reverse scoring"
     # More trust is not better: whether it is deserved shows in the tasks.
     facts = OutcomeFacts(
         name=name,

@@ -208,11 +208,11 @@ class Codebook:
         )
         for name, scale in self.study.scales.items():
             language = protocol.languages[0]
-            turned = f"; turned round: {', '.join(map(str, scale.reverse))}" if scale.reverse else ""
+            reversed_items = f"; reversed: {', '.join(map(str, scale.reverse))}" if scale.reverse else ""
             yield from ("", f"## Questionnaire `{name}`", "")
-            yield f"Answers from 1 to {scale.points}{turned}. Source: {scale.source}; licence: {scale.licence}."
+            yield f"Answers from 1 to {scale.points}{reversed_items}. Source: {scale.source}; licence: {scale.licence}."
             yield ""
-            yield from (f"{place}. {statement}" for place, statement in enumerate(scale.statements[language], 1))
+            yield from (f"{number}. {statement}" for number, statement in enumerate(scale.statements[language], 1))
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:

@@ -64,8 +64,10 @@ class MetricAgreement:
     relation: str
     """predicts, opposite, no sign or too few."""
     reason: str
+    """Why, in words."""
     items: int
     methods: int
+    """How many items and methods have scores of both."""
     link: float = math.nan
     low: float = math.nan
     high: float = math.nan
@@ -83,6 +85,7 @@ class MetricAgreement:
     """Points that participants gain per standard deviation of the metric, within methods."""
     slope_low: float = math.nan
     slope_high: float = math.nan
+    """The ends of its 95 % interval."""
     slope_all: float = math.nan
     """The same with differences between methods included; not tested."""
 
@@ -107,10 +110,10 @@ class MetricAgreement:
             "link": numbers.signed(self.link),
             "interval": numbers.interval(self.low, self.high, self.items, signs=True),
             "p": _p_value(self.p_holm),
-            "order_within_items": _gain(self.order_within_items),
-            "order_of_means": _gain(self.order_of_means),
+            "order_within_items": _signed(self.order_within_items),
+            "order_of_means": _signed(self.order_of_means),
             "slope": f"{numbers.signed(self.slope)} {slope_interval}",
-            "slope_all": _gain(self.slope_all),
+            "slope_all": _signed(self.slope_all),
         }
 
 
@@ -121,11 +124,13 @@ class TaskAgreement:
     task: str
     items: int
     methods: tuple[str, ...]
+    """The methods of the run whose maps participants saw."""
     participants: int
     metrics: tuple[MetricAgreement, ...]
     reliability: float
-    """The link between two halves of the participants."""
+    """The link between two halves of the participants, corrected to all of them."""
     alpha: float
+    """The level of the tests."""
 
     @property
     def title(self) -> str:
@@ -170,7 +175,7 @@ class TaskAgreement:
         parts = [f"Of {numbers.count(self.tested, 'metric')}, {_go(self.metrics_with('predicts'), f'with {what}')}"]
         if opposite := self.metrics_with("opposite"):
             parts.append(_go(opposite, "against it"))
-        if silent := len(self.metrics_with("no sign")):
+        if without_sign := len(self.metrics_with("no sign")):
             limit = self.detectable
             visible = (
                 f"only links of about {limit:.1f} or more would probably have shown"
@@ -178,7 +183,7 @@ class TaskAgreement:
                 else "not even a perfect link would probably have shown"
             )
             items = numbers.count(self.items, "item")
-            parts.append(f"for {silent} there is no sign of it, which with {items} is weak evidence: {visible}")
+            parts.append(f"for {without_sign} there is no sign of it, which with {items} is weak evidence: {visible}")
         return f"{'; '.join(parts)}."
 
     @property
@@ -234,7 +239,13 @@ class Agreement:
 
 
 def agree(run: Readable, collected: StudyData, study: Study) -> Agreement:
-    """Every metric of a run against every task of a study. The arm without maps has no metric scores and is left out."""
+    """Every metric of a run against every task of a study. The arm without maps has no metric scores and is left out.
+
+    Args:
+        run: a run of the same model and images.
+        collected: the answers of the participants.
+        study: the study.
+    """
     spec, protocol, scores = run.record.spec, study.protocol, run.scores()
     labels = {method.label for method in spec.methods}
     methods = [arm for arm in protocol.arms if arm in labels]
@@ -245,7 +256,7 @@ def agree(run: Readable, collected: StudyData, study: Study) -> Agreement:
         means = answers.means()
         metrics = []
         for metric in spec.metrics:
-            table = item_tables.metric_profiles(
+            table = item_tables.metric_scores(
                 scores[scores["metric"] == metric.label], samples, answers.items, answers.methods,
                 higher=metric.higher_is_better,
             )  # fmt: skip
@@ -292,8 +303,8 @@ def measure(
     centred = [item_tables.double_centred_ranks(table) for table in (answers, scores)]
     link = item_tables.link(*centred)
     if math.isnan(link):
-        who = "people do" if not centred[0].any() else "the metric does"
-        return replace(untested, reason=f"{who} not tell methods apart on one image otherwise than on another")
+        by_whom = "by people's answers" if not centred[0].any() else "by the metric"
+        return replace(untested, reason=f"{by_whom} methods differ in the same way on every image")
     permuted = item_tables.permuted_links(*centred, times=PERMUTATIONS, seed=seed)
     half_width = float(scipy.stats.t.ppf(0.975, items - 1)) * item_tables.jackknife_error(answers, scores)
     slope, error, residual_df = _slope(answers, scores, within=True)
@@ -357,6 +368,7 @@ def _spearman(first: Float[np.ndarray, " methods"], second: Float[np.ndarray, " 
 
 
 def _go(metrics: Sequence[str], where: str) -> str:
+    """How many metrics go `with` something or `against` it, with their names."""
     if not metrics:
         return f"none goes {where}"
     return f"{len(metrics)} {'goes' if len(metrics) == 1 else 'go'} {where} ({', '.join(metrics)})"
@@ -366,5 +378,5 @@ def _p_value(p: float) -> str:
     return "not tested" if math.isnan(p) else "below 0.001" if p < 0.001 else f"{p:.2g}"
 
 
-def _gain(value: float) -> str:
+def _signed(value: float) -> str:
     return "–" if math.isnan(value) else numbers.signed(value)

@@ -25,7 +25,9 @@ class TaskScores:
 
     task: str
     items: tuple[str, ...]
+    """The names of the items that are no practice."""
     methods: tuple[str, ...]
+    """The methods that have answers."""
     presentations: tuple[str, ...]
     participant: Int[np.ndarray, " answers"]
     """By answer, the number of the participant."""
@@ -37,7 +39,13 @@ class TaskScores:
     def of(collected: StudyData, study: Study, task: str, methods: Sequence[str]) -> TaskScores:
         """The scores of participants who are not excluded.
 
-        Within subjects the level of each participant is removed first.
+        Within subjects the mean of each participant is subtracted first.
+
+        Args:
+            collected: the answers of all participants.
+            study: the study.
+            task: the name of the task.
+            methods: answers with maps of other methods are left out.
         """
         answers = collected.counted.answers
         rows = answers[answers["task"] == task].sort_values(["participant", "item"], kind="stable")
@@ -109,7 +117,7 @@ class TaskScores:
         return 2 * mean / (1 + mean) if mean > 0 else mean
 
 
-def metric_profiles(
+def metric_scores(
     scores: pd.DataFrame, samples: Mapping[str, Sequence[str]], items: Sequence[str], methods: Sequence[str], *, higher: bool
 ) -> Float[np.ndarray, "items methods"]:
     """A metric's score of every item and method, signed so that higher is better: the mean over the images of the item.
@@ -157,7 +165,14 @@ def link(answers: Float[np.ndarray, "items methods"], metric: Float[np.ndarray, 
 def permuted_links(
     answers: Float[np.ndarray, "items methods"], metric: Float[np.ndarray, "items methods"], *, times: int, seed: int
 ) -> Float[np.ndarray, " times"]:
-    """The links of random permutations of the metric's items."""
+    """The links of random permutations of the metric's items.
+
+    Args:
+        answers: double-centred ranks of participants' mean scores.
+        metric: double-centred ranks of the metric's scores.
+        times: how many permutations.
+        seed: of the permutations.
+    """
     items = len(answers)
     norm = math.sqrt(float((answers**2).sum() * (metric**2).sum()))
     order = np.random.default_rng(seed).permuted(np.tile(np.arange(items), (times, 1)), axis=1)

@@ -18,12 +18,18 @@ from snellen.study.protocol import NONE
 
 
 def join(study: Study, collected: StudyData, folder: Path) -> tuple[StudyResult, Agreement]:
-    """Writes the results of a study into the folder of a run of the same model and images."""
+    """Writes the results of a study into a run.
+
+    Args:
+        study: the study.
+        collected: the answers of its participants.
+        folder: of a run of the same model and images.
+    """
     run = Run(folder)
     agreement = agreement_with(study, collected, run)
-    people = people_of(study, collected, run, agreement)
-    write_people(run.folder, people)
-    return people, agreement
+    result = study_result(study, collected, run, agreement)
+    write_people(run.folder, result)
+    return result, agreement
 
 
 def agreement_with(study: Study, collected: StudyData, run: Readable) -> Agreement:
@@ -52,12 +58,14 @@ def refuse_other_run(study: Study, run: Readable) -> None:
         )
 
 
-def people_of(study: Study, collected: StudyData, run: Readable, agreement: Agreement | None = None) -> StudyResult:
-    """The results of the study as they are stored in the run."""
+def study_result(study: Study, collected: StudyData, run: Readable, agreement: Agreement | None = None) -> StudyResult:
+    """The results of the study as they are stored in the run, with the links of `agreement` if there is one."""
     controls = [method.label for method in run.record.spec.methods if method.control]
     counted = collected.counted
     if counted.answers.empty:
-        raise SnellenError(f"nobody has answered '{study.folder}' yet who counts; join it when somebody has")
+        raise SnellenError(
+            f"no participant of '{study.folder}' counts yet (finished, not excluded); join it when somebody does"
+        )
     days = sorted(str(at)[:10] for at in counted.answers["at"])
     return StudyResult(
         title=study.protocol.title,

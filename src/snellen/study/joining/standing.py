@@ -1,6 +1,6 @@
 """How the participants of each arm did compared with those who saw no map, as verdicts on methods.
 
-A participant is one value, the mean of his or her answers, because answers of one participant are correlated. Between
+Each participant counts as one value, the mean of the answers, because answers of one participant are correlated. Between
 subjects, arms are compared by Welch's test; within subjects, by the paired t-test.
 """
 
@@ -31,14 +31,14 @@ MINIMUM_PEOPLE = 12
 
 ABILITY = (
     "pass: people did better with these maps than people without any; fail: worse, or the whole 95 % interval of the "
-    f"difference lies within {MARGIN:g} standard deviations of people; inconclusive: neither. A person is one value; "
-    "{test}, p below {alpha:g}, Holm-corrected over the methods of the task; "
+    f"difference lies within {MARGIN:g} standard deviations of people; inconclusive: neither. "
+    "Each participant counts as one value; {test}, p below {alpha:g}, Holm-corrected over the methods of the task; "
     f"at least {MINIMUM_PEOPLE} people in each arm."
 )
 SHARPNESS = (
     "pass: rated sharper than every control that people saw; fail: less sharp than some, or the whole 95 % interval lies "
-    f"within {MARGIN:g} standard deviations of people of it; inconclusive: neither. A person is one value; "
-    "{test}, p below {alpha:g}, Holm-corrected over methods and controls; "
+    f"within {MARGIN:g} standard deviations of people of it; inconclusive: neither. "
+    "Each participant counts as one value; {test}, p below {alpha:g}, Holm-corrected over methods and controls; "
     f"at least {MINIMUM_PEOPLE} people in each arm."
 )
 SCALE = "a questionnaire is information: liking a map and being able to use it are two things"
