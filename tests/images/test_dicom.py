@@ -241,3 +241,21 @@ def test_pydicom_that_is_not_installed_is_one_sentence(tmp_path, monkeypatch):
     path = write(tmp_path / "x.dcm", STORED)
     monkeypatch.setitem(__import__("sys").modules, "pydicom", None)
     assert sentence(path) == "'x.dcm' is a DICOM file, which needs pydicom; install snellen[medical]"
+
+
+def test_palette_colours_are_looked_up(tmp_path):
+    reds, greens, blues = [0, 255, 10, 1], [0, 128, 20, 2], [0, 64, 30, 3]
+    tables = {
+        f"{colour}PaletteColorLookupTable{part}": value
+        for colour, values in (("Red", reds), ("Green", greens), ("Blue", blues))
+        for part, value in (("Descriptor", [4, 0, 8]), ("Data", bytes(values)))
+    }
+    stored = np.array([[0, 1, 2], [2, 1, 0]], dtype=np.uint8)
+    path = write(tmp_path / "x.dcm", stored, PhotometricInterpretation="PALETTE COLOR", **tables)
+    (image,) = decode_dicom(path, AS_STORED).planes
+    assert (np.asarray(image) == np.stack([np.array(table)[stored] for table in (reds, greens, blues)], axis=-1)).all()
+
+
+def test_palette_colours_without_a_palette_are_one_sentence(tmp_path):
+    path = write(tmp_path / "x.dcm", np.zeros((2, 3), dtype=np.uint8), PhotometricInterpretation="PALETTE COLOR")
+    assert sentence(path) == "'x.dcm' has palette colours, but its palette cannot be read"
