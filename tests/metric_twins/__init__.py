@@ -2,7 +2,6 @@
 
 A module may hold
 - `TWINS`: metric name to `twin(scene, i, saliency) -> float`, the score of sample i, computed naively;
-- `PAIRS`: metric name to (good method, bad method) where `MarksPatch` and `MarksRest` are not a good and a bad method;
 - `LIGHT`: metric name to settings with which the contract is tried, where the defaults take long on a tiny network.
 """
 
@@ -14,11 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 TWINS: dict[str, Callable[..., float]] = {}
-PAIRS: dict[str, tuple[Any, Any]] = {}
 LIGHT: dict[str, dict[str, Any]] = {}
 
 for _module in pkgutil.iter_modules(__path__):
     _family = importlib.import_module(f"{__name__}.{_module.name}")
-    for _kind in (TWINS, PAIRS, LIGHT):
+    for _kind in (TWINS, LIGHT):
         _name = next(name for name, value in list(globals().items()) if value is _kind)
         _kind.update(getattr(_family, _name, {}))

@@ -13,7 +13,6 @@ from skimage.transform import AffineTransform, rotate, warp
 
 from snellen.plugins.checks.known_methods import InputTimesGradient
 from snellen.plugins.checks.planted import PlantedBatch
-from snellen.plugins.registry import METHODS
 from snellen.types import Rng
 from snellen.variants.randomised import randomise_layers
 from snellen.variants.weight_layers import weight_layers
@@ -130,7 +129,5 @@ TWINS = {
     "cose": cose,
 }
 
-# A round map in the middle looks the same however it is turned and whatever the model says.
-PAIRS = {name: (InputTimesGradient(), METHODS.build("centre")) for name in ("sensitivity", "cose")}
 
 LIGHT = {name: {"magnitudes": 2} for name in ("consistency", "input-consistency", "sensitivity", "cose")}

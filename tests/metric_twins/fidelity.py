@@ -12,9 +12,8 @@ from skimage.metrics import structural_similarity
 from tests.metric_twins.basic import changes, confidence, drop
 from tests.metric_twins.probability import probability
 
-from snellen.plugins.checks.known_methods import FixedMap, InputTimesGradient, MarksPatch, MarksRest
+from snellen.plugins.checks.known_methods import InputTimesGradient
 from snellen.plugins.checks.planted import PlantedBatch
-from snellen.plugins.registry import METHODS
 from snellen.types import Rng
 
 
@@ -163,11 +162,4 @@ TWINS = {
     "adcc": adcc,
     "target-sensitivity": unlike_least,
     "random-logit": alike_other,
-}
-
-PAIRS = {
-    "completeness": (METHODS.build("integrated-gradients"), MarksRest()),
-    "infidelity": (InputTimesGradient(), MarksRest()),
-    "target-sensitivity": (MarksPatch(), FixedMap()),
-    "random-logit": (MarksPatch(), FixedMap()),
 }

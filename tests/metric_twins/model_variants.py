@@ -3,66 +3,14 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from scipy import stats
 
-from snellen.plugins.checks.known_methods import FixedMap, InputTimesGradient
 from snellen.plugins.checks.planted import PlantedBatch, PlantedCNN
 from snellen.plugins.checks.planted_rewrites import rewrites
-from snellen.types import Passes, Rng
-
-
-@dataclass(frozen=True)
-class Plain:
-    """The gradient alone, signed."""
-
-    def __call__(self, classifier, inputs, targets, *, rng):
-        return classifier.gradient(inputs, targets)[0].sum(dim=1)
-
-    def passes(self, size, classifier):
-        return Passes(1, 1)
-
-
-@dataclass(frozen=True)
-class Squared:
-    """The square of input times gradient: not linear in the model."""
-
-    def __call__(self, classifier, inputs, targets, *, rng):
-        return InputTimesGradient()(classifier, inputs, targets, rng=rng).square()
-
-    def passes(self, size, classifier):
-        return Passes(1, 1)
-
-
-@dataclass(frozen=True)
-class Inward:
-    """What the first hidden channel puts out: reads how the function is written."""
-
-    def __call__(self, classifier, inputs, targets, *, rng):
-        first = classifier.layer_features(inputs, "colours")[:, 0]
-        return first.repeat_interleave(2, dim=1).repeat_interleave(2, dim=2)
-
-    def passes(self, size, classifier):
-        return Passes(1, 0)
-
-
-@dataclass(frozen=True)
-class Fickle:
-    """Noise that hangs on every last bit of the weights, and on nothing else."""
-
-    def __call__(self, classifier, inputs, targets, *, rng):
-        return Rng(int(hashlib.sha256(classifier.fingerprint.encode()).hexdigest()[:8], 16), rng.ids).uniform(
-            "map", tuple(inputs.shape[2:])
-        )
-
-    def passes(self, size, classifier):
-        return Passes()
-
 
 # Twins on the planted network, whose layers are known by name --------------------------------------------------------
 
@@ -166,15 +114,4 @@ TWINS = {
     "linearity": additive,
     "input-invariance": moved,
     "model-consistency": compressed,
-}
-
-PAIRS = {
-    "cascading-randomisation": (InputTimesGradient(), FixedMap()),
-    "independent-randomisation": (InputTimesGradient(), FixedMap()),
-    "weight-randomisation": (InputTimesGradient(), FixedMap()),
-    "efficient-randomisation": (InputTimesGradient(), FixedMap()),
-    "implementation-invariance": (InputTimesGradient(), Inward()),
-    "linearity": (InputTimesGradient(), Squared()),
-    "input-invariance": (Plain(), InputTimesGradient()),
-    "model-consistency": (InputTimesGradient(), Fickle()),
 }

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from scipy import stats
 
-from snellen.plugins.checks.known_methods import MarksPatch
-from snellen.plugins.checks.planted import PlantedBatch, patches
-from snellen.types import Passes, Rng
-
-
-@dataclass(frozen=True)
-class Spot:
-    """Ones on the target's patch, exact zeros elsewhere."""
-
-    def __call__(self, classifier, inputs, targets, *, rng):
-        return patches(targets).float()
-
-    def passes(self, size, classifier):
-        return Passes()
+from snellen.plugins.checks.planted import PlantedBatch
+from snellen.types import Rng
 
 
 def logits(scene: PlantedBatch, inputs: np.ndarray) -> np.ndarray:
@@ -181,5 +168,3 @@ TWINS = {
     "monotonicity-correlation": moved,
     "sparsity": lambda s, i, a: max(abs(value) for value in a.flat) / (sum(abs(value) for value in a.flat) / a.size),
 }
-
-PAIRS = {"effective-complexity-count": (Spot(), MarksPatch())}

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from skimage.metrics import structural_similarity
 
-from snellen.plugins.checks.known_methods import FixedMap, InputTimesGradient, MarksPatch, rotate_classes, towards_noise
+from snellen.plugins.checks.known_methods import rotate_classes, towards_noise
 from snellen.plugins.checks.planted import PlantedBatch, planted_network
 
 
@@ -61,11 +61,5 @@ TWINS = {
     "roar": roar,
     "checkpoint-sensitivity": checkpoint_sensitivity,
     "model-contrast": model_contrast,
-}
-PAIRS = {
-    "data-randomisation": (InputTimesGradient(), FixedMap()),
-    "repeatability": (MarksPatch(), InputTimesGradient()),
-    "reproducibility": (MarksPatch(), InputTimesGradient()),
-    "checkpoint-sensitivity": (InputTimesGradient(), FixedMap()),
 }
 LIGHT = {"model-contrast": {"correct_only": False, "objects": 3}}

@@ -91,8 +91,11 @@ def test_only_plugins_can_be_checked() -> None:
         passes = InputTimesGradientTwin.passes
         __call__ = InputTimesGradientTwin.__call__
 
-    with pytest.raises(SnellenError, match=r"only a registered method or metric can be checked, not .*; decorate its class"):
-        check(Undecorated())
+    check(Undecorated())  # as a plain callable, which states no traits
+    with pytest.raises(SnellenError, match=r"only a method or metric can be checked, not 7"):
+        check(7)
+    with pytest.raises(SnellenError, match=r"is neither a method, which is called as .*, nor a metric"):
+        check(print)
 
 
 def test_the_suite_needs_no_test_framework() -> None:

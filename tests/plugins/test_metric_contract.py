@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.metric_twins import LIGHT, PAIRS, TWINS
+from tests.metric_twins import LIGHT, TWINS
 
 from snellen.plugins.checks.check import Check
 from snellen.plugins.checks.exemptions import EXEMPTIONS, exemption
-from snellen.plugins.checks.known_methods import InputTimesGradient, MarksPatch, MarksRest, planted_case
+from snellen.plugins.checks.known_methods import InputTimesGradient, planted_case
 from snellen.plugins.checks.metric_checks import metric_checks, metric_rules
 from snellen.plugins.checks.planted import PATCH, planted_batch
 from snellen.plugins.citations import CITATIONS
@@ -36,10 +36,9 @@ def contract() -> list[Any]:
     """All checks of all metrics."""
     params = []
     for name in NAMES:
-        good, bad = PAIRS.get(name, (MarksPatch(), MarksRest()))
         params += [
             pytest.param(check, id=f"{check.name}-{name}", marks=marks(name, check.name))
-            for check in metric_checks(build(name), good=good, bad=bad)
+            for check in metric_checks(build(name))
         ]
     return params
 

@@ -1,4 +1,4 @@
-"""The commands about plug-ins: `list` and `conform`."""
+"""The commands about plug-ins: `list`, `check` and `conform`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.status import Status
 
 app = typer.Typer()
 
@@ -17,6 +18,38 @@ def list_names(what: Annotated[str, typer.Argument(metavar="methods|metrics|cond
     from snellen.report.plugin_lists import listing
 
     Console().print(listing(what))
+
+
+@app.command()
+def check(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME...", help="methods and metrics: mine.py:MyMethod, package.module:f, rise(masks=50)"),
+    ],
+    good: Annotated[
+        str | None, typer.Option(help="for a metric: a method that it must score better than --bad, on every image")
+    ] = None,
+    bad: Annotated[str | None, typer.Option(help="for a metric: a method that it must score worse")] = None,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="a JSON file to write the list to as well")] = None,
+) -> None:
+    """Try a method or metric against every rule of the contract, on small networks; exit code 1 if it breaks one."""
+    from snellen.plugins.checks import CheckReport
+    from snellen.report.check_list import check_list, write_json
+
+    reports = []
+    for name in names:
+        with Console(stderr=True).status(f"checking {name}") as status:
+
+            def show(rule: str, index: int, count: int, name: str = name, status: Status = status) -> None:
+                status.update(f"checking {name}: {rule}, {index + 1} of {count}")
+
+            report = CheckReport.of(name, good=good, bad=bad, on_progress=show)
+        Console().print(check_list(report))
+        reports.append(report)
+    if json is not None:
+        print(f"written: {write_json(reports, json)}")
+    if any(report.failures for report in reports):
+        raise typer.Exit(1)
 
 
 @app.command()

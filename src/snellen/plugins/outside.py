@@ -17,6 +17,8 @@ import inspect
 import os
 import re
 import sys
+import sysconfig
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.machinery import PathFinder
@@ -39,15 +41,22 @@ OWN = "own"
 """What a plug-in without a citation cites."""
 UNTESTED = "nothing yet"
 """On what the traits of a plain function were tested."""
+UNKNOWN_UNDEFINED = "the function returns NaN"
+"""When the score of a plain function is undefined."""
 UNSTATED = "unstated"
 """Beside `Need`: a plain function may need anything."""
 
 
 def needs_in_words(facts: MethodTraits) -> tuple[str, ...]:
     """What a method needs, for cards; a plain function that states nothing may look inside the model."""
-    if facts.tested_on == UNTESTED and not facts.needs:
+    if is_unstated(facts) and not facts.needs:
         return (UNSTATED,)
     return tuple(sorted(facts.needs))
+
+
+def is_unstated(facts: MethodTraits | MetricTraits) -> bool:
+    """Whether the traits are those of a plain function, which states next to nothing about itself."""
+    return facts.tested_on == UNTESTED if isinstance(facts, MethodTraits) else facts.undefined == UNKNOWN_UNDEFINED
 
 
 def names_code(text: Any) -> bool:
@@ -123,9 +132,9 @@ def find_object(spec: str, *, files: bool = False) -> Any:
             raise SnellenError(
                 f"'{spec}': there is no module '{problem.name}', neither here nor among installed packages"
             ) from None
-        raise SnellenError(f"'{spec}': importing '{module}' failed ({reason(problem)})") from problem
+        raise SnellenError(f"'{spec}': importing '{module}' failed {reason_and_line(problem)}") from problem
     except Exception as problem:
-        raise SnellenError(f"'{spec}': importing '{module}' failed ({reason(problem)})") from problem
+        raise SnellenError(f"'{spec}': importing '{module}' failed {reason_and_line(problem)}") from problem
     for part in name.split("."):
         if not hasattr(target, part):
             public = [var for var in vars(target) if not var.startswith("_")] if hasattr(target, "__dict__") else []
@@ -167,6 +176,27 @@ def _module_of_file(path: Path) -> ModuleType:
         raise
     cloudpickle.register_pickle_by_value(module)
     return module
+
+
+def kind_of(value: Any, text: str) -> str:
+    """Whether a user's class, instance or function is a "method" or a "metric", by its traits or its arguments."""
+    stated = getattr(value, "traits", None)
+    if isinstance(stated, MethodTraits | MetricTraits):
+        return "method" if isinstance(stated, MethodTraits) else "metric"
+    required = -1
+    with suppress(ValueError, TypeError):
+        function = value.__call__ if isinstance(value, type) else value
+        parameters = list(inspect.signature(function).parameters.values())[1 if isinstance(value, type) else 0 :]
+        places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        required = sum(item.kind in places and item.default is item.empty and item.name != "rng" for item in parameters)
+    for kind, arguments in _ARGUMENTS.items():
+        if required == len(arguments):
+            return kind
+    raise SnellenError(
+        f"'{text}' is neither a method, which is called as {_SIGNATURES['method']}, nor a metric, called as "
+        f"{_SIGNATURES['metric']}; it is {_type_name(value)}"
+        + (f" with {required} required argument{'' if required == 1 else 's'}" if required >= 0 else "")
+    )
 
 
 def own_plugin(value: Any, kind: str, *, text: str = "") -> tuple[Any, bool]:
@@ -310,7 +340,7 @@ class _MethodOfFunction(_Wrapped):
                 raise
             except Exception as problem:
                 raise SnellenError(
-                    f"'{self.traits.name}' failed on a grey image of {size[0]}×{size[1]} ({reason(problem)})"
+                    f"'{self.traits.name}' failed on a grey image of {size[0]}×{size[1]} {reason_and_line(problem)}"
                 ) from problem
             _PASSES[key] = paid.passes
         return _PASSES[key]
@@ -343,6 +373,10 @@ class _MetricOfFunction(_Wrapped):
 
     def __call__(self, case: Case, *, rng: Rng) -> torch.Tensor:
         """The scores of the user's function, one per image."""
+        if "truth" in self.traits.needs and case.truth is None:
+            raise SnellenError(
+                f"{self.traits.name} needs a truth mask, but these samples have none; drop the metric or give masks"
+            )
         scores = torch.as_tensor(self.call(case, rng=rng)).detach().cpu().to(torch.float32)
         if tuple(scores.shape) != (len(case),):
             actual = "×".join(map(str, scores.shape)) or "a single number"
@@ -396,7 +430,7 @@ def _metric_traits(value: Any, name: str, owner: str) -> MetricTraits:
         bounds=(float(low), float(high)),
         rank_only=False,
         needs=_stated_needs(value, owner),
-        undefined="the function returns NaN",
+        undefined=UNKNOWN_UNDEFINED,
         version=_source_version([value]),
         test=None,
         formula="",
@@ -491,6 +525,20 @@ def _type_name(value: Any) -> str:
     return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
 
 
-def reason(problem: Exception) -> str:
+def reason_and_line(problem: BaseException) -> str:
+    """The kind and the first line of an error, and the line of the user's code that raised it, if it is there."""
+    files = [frame for frame in traceback.extract_tb(problem.__traceback__) if _is_of_user(frame.filename)]
+    if not files or isinstance(problem, SyntaxError):  # whose message names file and line
+        return f"({reason(problem)})"
+    return f"({reason(problem)}) in {Path(files[-1].filename).name}, line {files[-1].lineno}"
+
+
+def _is_of_user(file: str) -> bool:
+    """Whether a file is neither Snellen's, nor Python's, nor of an installed package."""
+    installed = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+    return file.endswith(FILE) and not file.startswith((*installed, str(Path(__file__).parents[1])))
+
+
+def reason(problem: BaseException) -> str:
     """The kind and the first line of an error."""
     return f"{type(problem).__name__}: {first_line(problem)}" if str(problem).strip() else type(problem).__name__

@@ -12,6 +12,8 @@ or, one test per rule:
     @pytest.mark.parametrize("rule", checks(MyMethod()), ids=lambda rule: rule.name)
     def test_contract(rule):
         rule.run()
+
+`CheckReport.of(MyMethod())` tries all rules and lists what each found; `snellen check` prints it.
 """
 
 from __future__ import annotations
@@ -19,28 +21,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from snellen.errors import SnellenError, short_repr
 from snellen.plugins.checks.check import Check, FailedCheckError
+from snellen.plugins.checks.check_report import CheckReport, Outcome, find_plugin
 from snellen.plugins.checks.exemptions import exemption
 from snellen.plugins.checks.method_checks import method_checks
 from snellen.plugins.checks.metric_checks import metric_checks
-from snellen.plugins.traits import MethodTraits, MetricTraits
-from snellen.types import Method, Metric
+from snellen.plugins.registry import traits
+from snellen.plugins.traits import MethodTraits
 
-__all__ = ["Check", "FailedCheckError", "check", "checks", "exemption", "method_checks", "metric_checks"]
+__all__ = [
+    "Check",
+    "CheckReport",
+    "FailedCheckError",
+    "Outcome",
+    "check",
+    "checks",
+    "exemption",
+    "find_plugin",
+    "method_checks",
+    "metric_checks",
+]
 
 
-def checks(plugin: Method | Metric) -> list[Check]:
-    """All checks of a method or metric, chosen by its traits."""
-    plugin_traits: Any = getattr(plugin, "traits", None)
-    if isinstance(plugin_traits, MethodTraits):
-        return list(method_checks(plugin))  # type: ignore[arg-type]
-    if isinstance(plugin_traits, MetricTraits):
-        return list(metric_checks(plugin))  # type: ignore[arg-type]
-    raise SnellenError(f"only a registered method or metric can be checked, not {short_repr(plugin)}; decorate its class")
+def checks(plugin: Any) -> list[Check]:
+    """All checks of a method or metric, chosen by its traits; `find_plugin` lists the forms of the argument."""
+    built = find_plugin(plugin)
+    if isinstance(traits(built), MethodTraits):
+        return list(method_checks(built))
+    return list(metric_checks(built))
 
 
-def check(plugin: Method | Metric, *, exempt: Mapping[str, str] | None = None) -> None:
+def check(plugin: Any, *, exempt: Mapping[str, str] | None = None) -> None:
     """Runs all checks of a method or metric; raises FailedCheckError, one sentence, at the first that fails.
 
     Args:

@@ -15,7 +15,7 @@ class FailedCheckError(SnellenError, AssertionError):
     """A plug-in breaks a rule of the contract: one sentence that names plug-in and check."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Check:
     """One rule of the contract, ready to run against one plug-in."""
 
@@ -24,6 +24,8 @@ class Check:
     name: str
     """Name of the rule; rules that are tried on one planted network end with its kind: `finds-planted-patch/vit`."""
     function: Callable[[], None]
+    summary: str = ""
+    """What the rule demands, in a sentence."""
 
     @property
     def rule(self) -> str:
@@ -36,6 +38,11 @@ class Check:
             self.function()
         except FailedCheckError as failure:
             raise FailedCheckError(f"'{self.plugin}' fails the check {self.name}: {failure}") from None
+
+
+def summary_of(function: Callable[..., None]) -> str:
+    """What a rule demands: the first line of its docstring."""
+    return (function.__doc__ or "").partition("\n")[0]
 
 
 def require(holds: bool, sentence: str) -> None:

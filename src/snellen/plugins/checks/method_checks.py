@@ -16,7 +16,7 @@ from torch.overrides import _get_current_function_mode_stack
 from snellen.classifier import Classifier
 from snellen.classifier.ledger import Ledger
 from snellen.errors import SnellenError
-from snellen.plugins.checks.check import Check, FailedCheckError, require, require_close
+from snellen.plugins.checks.check import Check, FailedCheckError, require, require_close, summary_of
 from snellen.plugins.checks.planted import (
     AREA_SHARE,
     MEAN,
@@ -30,6 +30,7 @@ from snellen.plugins.checks.planted import (
 )
 from snellen.plugins.checks.planted_networks import PlantedResNet, PlantedViT
 from snellen.plugins.checks.planted_rewrites import rewrites
+from snellen.plugins.outside import is_unstated
 from snellen.plugins.registry import METHODS, label, spec, traits
 from snellen.plugins.traits import MethodTraits, TraitEvidence
 from snellen.types import Method, NeedsFit, Passes, Rng
@@ -51,33 +52,63 @@ def method_checks(method: Method, *, kinds: Sequence[NetworkKind] | None = None)
         kinds: The planted networks to try it on; by default all that it accepts.
     """
     name = traits(method).name
-    yield Check(name, "settings-survive-json", functools.partial(check_settings, method))
+    yield Check(
+        plugin=name,
+        name="settings-survive-json",
+        function=functools.partial(check_settings, method),
+        summary=summary_of(check_settings),
+    )
     accepted = [kind for kind in KINDS if accepts(method, kind)] if kinds is None else list(kinds)
-    yield Check(name, "accepts-a-planted-network", functools.partial(_check_accepted, accepted))
+    yield Check(
+        plugin=name,
+        name="accepts-a-planted-network",
+        function=functools.partial(_check_accepted, accepted),
+        summary=summary_of(_check_accepted),
+    )
     if not accepted:
         return
     for kind in accepted:
         for rule, function in network_rules(traits(method)).items():
-            yield Check(name, f"{rule}/{kind}", functools.partial(_on_network, function, method, kind))
+            on_network = functools.partial(_on_network, function, method, kind)
+            yield Check(plugin=name, name=f"{rule}/{kind}", function=on_network, summary=summary_of(function))
+    left_out = rules_without_method_trait(traits(method))
     for rule, function_of_all in METHOD_RULES.items():
-        yield Check(name, rule, functools.partial(_on_all, function_of_all, method, tuple(accepted)))
+        if rule not in left_out:
+            on_all = functools.partial(_on_all, function_of_all, method, tuple(accepted))
+            yield Check(plugin=name, name=rule, function=on_all, summary=summary_of(function_of_all))
 
 
 def network_rules(method_traits: MethodTraits) -> dict[str, Callable[[MethodTrial], None]]:
     """The rules that are tried on each planted network, by name."""
-    rules = dict(NETWORK_RULES)
+    left_out = rules_without_method_trait(method_traits)
+    return {rule: function for rule, function in NETWORK_RULES.items() if rule not in left_out}
+
+
+def rules_without_method_trait(method_traits: MethodTraits) -> dict[str, str]:
+    """The rules about traits that a method does not state, each with the reason why it is left out."""
+    reasons = {}
     if not method_traits.implementation_invariant:
-        del rules["implementation-invariant"]
-    return rules
+        reasons["implementation-invariant"] = "it does not state this"
+    if is_unstated(method_traits):
+        unstated = ("deterministic", "class-specific", "planned-passes", "complete", "signed")
+        reasons |= dict.fromkeys(unstated, "a plain function does not state this")
+        if not method_traits.needs:
+            reasons["black-box"] = "a plain function does not state this; give it the attribute `needs`"
+    return reasons
 
 
 def accepts(method: Method, kind: NetworkKind) -> bool:
     """Whether the method accepts the planted network of this kind."""
+    return refusal_of(method, kind) is None
+
+
+def refusal_of(method: Method, kind: NetworkKind) -> str | None:
+    """Why the method does not accept the planted network of this kind; None where it does."""
     try:
         prepare(method, shared_classifier(kind), planted_batch(3, classifier=shared_classifier(kind)).inputs)
-    except SnellenError:
-        return False
-    return True
+    except SnellenError as problem:
+        return str(problem)
+    return None
 
 
 class MethodTrial:
@@ -209,6 +240,7 @@ def _on_all(rule: Callable[[list[MethodTrial]], None], method: Method, kinds: tu
 
 
 def _check_accepted(kinds: Sequence[NetworkKind]) -> None:
+    """It accepts one of the small networks on which methods are tried."""
     require(bool(kinds), "it refuses every planted network, so nothing can be tried; give it one of your own")
 
 

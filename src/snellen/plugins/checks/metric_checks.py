@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from snellen.errors import SnellenError
-from snellen.plugins.checks.check import Check, FailedCheckError, require, require_close
+from snellen.plugins.checks.check import Check, FailedCheckError, require, require_close, summary_of
 from snellen.plugins.checks.known_methods import InputTimesGradient, MarksPatch, MarksRest, planted_case, take
+from snellen.plugins.checks.pairs import pair_of
 from snellen.plugins.checks.planted import SIDE, PlantedBatch, planted_batch
+from snellen.plugins.outside import is_unstated
 from snellen.plugins.registry import METRICS, label, spec, traits
 from snellen.plugins.traits import MetricTraits
 from snellen.types import Case, CurveMetric, HasPoints, Method, Metric, Passes, SharedPasses
@@ -21,30 +23,44 @@ from snellen.types import Case, CurveMetric, HasPoints, Method, Metric, Passes, 
 MARKS_PATCH, MARKS_REST, GRADIENT = MarksPatch(), MarksRest(), InputTimesGradient()
 
 
-def metric_checks(metric: Metric, *, good: Method = MARKS_PATCH, bad: Method = MARKS_REST) -> Iterator[Check]:
+def metric_checks(metric: Metric, *, good: Method | None = None, bad: Method | None = None) -> Iterator[Check]:
     """All checks of a metric, chosen by its traits.
 
     Args:
         metric: The metric with the settings that it is tried with.
-        good: A method that the metric must score better than `bad` on every planted image.
+        good: A method that the metric must score better than `bad` on every planted image; by default a method that
+            marks the evidence, or another where `pairs.py` names one for this metric.
         bad: By default a method that marks everything but the evidence.
     """
     name = traits(metric).name
-    yield Check(name, "direction", functools.partial(check_direction, metric, good, bad))
+    usual_good, usual_bad = pair_of(name)
+    direction = functools.partial(check_direction, metric, good or usual_good, bad or usual_bad)
+    yield Check(plugin=name, name="direction", function=direction, summary=summary_of(check_direction))
     for rule, function in metric_rules(metric).items():
-        yield Check(name, rule, functools.partial(function, metric))
+        yield Check(plugin=name, name=rule, function=functools.partial(function, metric), summary=summary_of(function))
 
 
 def metric_rules(metric: Metric) -> dict[str, Callable[[Metric], None]]:
     """The rules for a metric of these traits, by name, without `direction`."""
+    left_out = rules_for_other_metrics(metric)
+    return {rule: function for rule, function in ALL_RULES.items() if rule not in left_out}
+
+
+def rules_for_other_metrics(metric: Metric) -> dict[str, str]:
+    """The rules for other kinds of metrics, each with the reason why it is left out."""
     metric_traits: MetricTraits = traits(metric)
-    rules = dict(RULES)
-    rules |= RANK_RULES if metric_traits.rank_only else VALUE_RULES
-    if "truth" in metric_traits.needs:
-        rules["empty-truth"] = check_truth
-    if isinstance(metric, HasPoints):
-        rules["named-points"] = check_points
-    return rules
+    reasons: dict[str, str] = {}
+    if is_unstated(metric_traits):
+        reasons |= dict.fromkeys(("planned-passes", *RANK_RULES, *VALUE_RULES), "a plain function does not state this")
+    elif metric_traits.rank_only:
+        reasons |= dict.fromkeys(VALUE_RULES, "it depends on the order of pixels alone")
+    else:
+        reasons |= dict.fromkeys(RANK_RULES, "it depends on more than the order of pixels")
+    if "truth" not in metric_traits.needs:
+        reasons["empty-truth"] = "it needs no truth masks"
+    if not isinstance(metric, HasPoints):
+        reasons["named-points"] = "it has no curve with named points"
+    return reasons
 
 
 def score(metric: Metric, batch: PlantedBatch, method: Method, maps: Tensor | None = None) -> Tensor:
@@ -69,8 +85,13 @@ def check_direction(metric: Metric, good: Method, bad: Method) -> None:
     sign = 1 if traits(metric).higher_is_better else -1
     require(
         bool((sign * (better - worse) > 0).all()),
-        f"{type(good).__name__} gets {better.tolist()}, {type(bad).__name__} gets {worse.tolist()}",
+        f"with {'higher' if sign > 0 else 'lower'} as better, the good method {type(good).__name__} gets {_rounded(better)} "
+        f"and the bad method {type(bad).__name__} gets {_rounded(worse)}",
     )
+
+
+def _rounded(scores: Tensor) -> str:
+    return ", ".join(f"{score:.3g}" for score in scores.tolist())
 
 
 def check_rank_only(metric: Metric) -> None:
@@ -247,6 +268,9 @@ RULES: dict[str, Callable[[Metric], None]] = {
 }
 RANK_RULES: dict[str, Callable[[Metric], None]] = {"rank-only": check_rank_only, "ties": check_ties}
 VALUE_RULES: dict[str, Callable[[Metric], None]] = {"not-rank-only": check_not_rank_only}
+ALL_RULES: dict[str, Callable[[Metric], None]] = (
+    RULES | RANK_RULES | VALUE_RULES | {"empty-truth": check_truth, "named-points": check_points}
+)
 
 
 def _tensors(case: Case) -> dict[str, Tensor]:
