@@ -147,7 +147,7 @@ def test_images_are_shown_again_only_where_there_are_too_few_and_that_is_said() 
     few = choose(_images(1, 8, 0), _protocol("confidence:6:1", "sharpness:6:1"))
     assert Counter(Counter(_all(few)).values()) == {2: 6, 1: 2}
     assert few.notes == (
-        "6 images shown again in another task (confidence and sharpness), 2 of them for practice and in earnest; "
+        "6 images shown again in another task (confidence and sharpness), 2 of them also for practice; "
         "a run with more images would avoid it",
     )
 
@@ -196,7 +196,7 @@ def test_maps_of_another_class_are_not_shown_but_count_for_the_accuracy() -> Non
     with pytest.raises(SnellenError, match="right on all 10"):
         choose(target, _protocol("error-detection:2:0"))
     choice = choose(target, _protocol("sharpness:2:0"))
-    assert choice.notes[0] == "10 images left out, of which the run's maps explain another class than the model said"
+    assert choice.notes[0] == "10 images left out, because the run's maps explain another class than the predicted one"
     assert accuracy(target) == {0: 0.5, 1: 0.5}
 
 

@@ -238,7 +238,7 @@ def test_what_cannot_be_made_is_refused_and_leaves_nothing_behind(
 def test_a_folder_that_is_not_empty_is_left_alone(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("all of it")
-    with pytest.raises(SnellenError, match="there already and not empty"):
+    with pytest.raises(SnellenError, match="exists and is not empty"):
         make(run.folder, tmp_path / "mine", _values(), observer=Silent())
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "all of it"
     (tmp_path / "empty").mkdir()
@@ -295,7 +295,7 @@ def test_what_participants_meet_is_told_before_anybody_comes(study: Study) -> No
         assert counted.minutes == minutes(pages)
         assert 0 < counted.bytes < 1_000_000
     assert f"{counts[0].pages}" in text
-    assert "misses more than 0 of 2 attention checks" in text
+    assert "participants who miss more than 0 of 2 attention checks" in text
     assert "estimates" in text
     assert "lime(samples=20)/side-by-side" in text
     # A participant of the arm without maps rates no sharpness.

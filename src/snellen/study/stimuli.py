@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired
 
-from pydantic import Field
+from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from snellen.files.documents import EXACT, OPEN, PlainName
@@ -17,10 +17,9 @@ Count = Annotated[int, Field(ge=0)]
 Side = Annotated[int, Field(ge=1, le=100_000)]
 
 
+@with_config(OPEN)
 class ChosenRow(TypedDict):
     """How many images of one task were chosen, of which kinds; see `ItemChoice.table`."""
-
-    __pydantic_config__ = OPEN  # type: ignore[misc]
 
     task: TaskName
     practice: bool
@@ -41,10 +40,9 @@ class ClassRow(TypedDict):
     images: Count
 
 
+@with_config(OPEN)
 class Subject(TypedDict):
     """The run that a study was made from, and how its images were chosen."""
-
-    __pydantic_config__ = OPEN  # type: ignore[misc]
 
     run: str
     model: str

@@ -1,18 +1,18 @@
-"""Which images a study shows: balanced over classes, right and wrong answers, and confidence, as far as a run has them."""
+"""Which images a study shows: balanced over classes, right and wrong predictions, and confidence, as far as possible."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from snellen.charts.numbers import count, join_names
 from snellen.errors import SnellenError
 from snellen.study.protocol import Protocol, TaskPlan
-from snellen.study.tasks import BANDS, TASKS, Candidate, ChosenItem, Pool, find_task
+from snellen.study.stimuli import ChosenRow
+from snellen.study.tasks import TASKS, Candidate, ChosenItem, Pool, find_task
 
 
 @dataclass(frozen=True)
@@ -22,24 +22,26 @@ class ItemChoice:
     items: tuple[ChosenItem, ...]
     notes: tuple[str, ...]
 
-    def table(self) -> list[dict[str, Any]]:
-        """A row per task and kind of item: how many, and how the images with maps are spread."""
-        rows: list[dict[str, Any]] = []
+    def table(self) -> list[ChosenRow]:
+        """A row per task, for practice and for items that count: how many, and how the images with maps are spread."""
+        rows = []
         for task, practice in dict.fromkeys((item.task, item.practice) for item in self.items):
             items = [item for item in self.items if (item.task, item.practice) == (task, practice)]
             images = [image for item in items for image in item.images]
             bands: Counter[str] = Counter(image.band for image in images)
             rows.append(
-                {
-                    "task": task,
-                    "practice": practice,
-                    "items": len(items),
-                    "images": len({image.sample for item in items for image in (*item.images, *item.further)}),
-                    "classes": len({image.class_index for image in images}),
-                    "right": sum(image.right is True for image in images),
-                    "wrong": sum(image.right is False for image in images),
-                }
-                | {str(name): bands[name] for name, _ in BANDS}
+                ChosenRow(
+                    task=task,
+                    practice=practice,
+                    items=len(items),
+                    images=len({image.sample for item in items for image in (*item.images, *item.further)}),
+                    classes=len({image.class_index for image in images}),
+                    right=sum(image.right is True for image in images),
+                    wrong=sum(image.right is False for image in images),
+                    low=bands["low"],
+                    middle=bands["middle"],
+                    high=bands["high"],
+                )
             )
         return rows
 
@@ -59,7 +61,7 @@ def candidates(samples: pd.DataFrame) -> tuple[Candidate, ...]:
 
 
 def choose(images: Sequence[Candidate], protocol: Protocol) -> ItemChoice:
-    """Images for every task of the protocol, by its seed; what a run cannot serve is refused with the numbers there are."""
+    """Images for every task of the protocol, by its seed; a task for which the run has too few images is refused."""
     pool = Pool(images, protocol.seed)
     # Tasks that are harder to serve choose first.
     plans = sorted(protocol.tasks, key=lambda plan: find_task(plan.task).traits.order)
@@ -95,14 +97,14 @@ def _arranged(pool: Pool, protocol: Protocol, items: Sequence[ChosenItem]) -> li
 
 
 def _problems(pool: Pool, plan: TaskPlan) -> Iterator[str]:
-    """Why the run cannot serve a task, with the numbers there are and what can be done."""
+    """Why the run does not suffice for a task, with its numbers and what can be done."""
     task, needs = find_task(plan.task), find_task(plan.task).traits.needs
-    there = Counter(image.right for image in pool.explained)
-    if "labels" in needs and not there[True] + there[False]:
-        yield f"{plan.task} asks about right and wrong answers, but no image of the run has a label; give the run --labels"
+    predictions = Counter(image.right for image in pool.explained)
+    if "labels" in needs and not predictions[True] + predictions[False]:
+        yield f"{plan.task} asks which predictions are right, but no image of the run has a label; give the run --labels"
     if "errors" in needs:
         for right, word, other in ((False, "wrong", "right"), (True, "right", "wrong")):
-            if not there[right]:
+            if not predictions[right]:
                 yield (
                     f"{plan.task} needs images that the model gets {word}, but it is {other} on all "
                     f"{len(task.images(pool))}; choose another task, or a run with other images"
@@ -119,7 +121,7 @@ def _problems(pool: Pool, plan: TaskPlan) -> Iterator[str]:
 def _left_out(pool: Pool) -> Iterator[str]:
     left = len(pool.images) - len(pool.explained)
     if left:
-        yield f"{count(left, 'image')} left out, of which the run's maps explain another class than the model said"
+        yield f"{count(left, 'image')} left out, because the run's maps explain another class than the predicted one"
     unlabelled = sum(image.label is None for image in pool.explained)
     if unlabelled:
         tasks = join_names([name for name, plugin in TASKS.items() if "labels" not in plugin.traits.needs])
@@ -132,7 +134,7 @@ def _task_notes(pool: Pool, protocol: Protocol) -> Iterator[str]:
 
 
 def _reused(pool: Pool, protocol: Protocol) -> Iterator[str]:
-    """What is shown in several items."""
+    """A note on the images that several items show."""
     where: dict[str, list[ChosenItem]] = {}
     for item in pool.items:
         for image in (*item.images, *item.further):
@@ -142,7 +144,7 @@ def _reused(pool: Pool, protocol: Protocol) -> Iterator[str]:
         names = {item.task for items in twice for item in items}
         tasks = join_names([plan.task for plan in protocol.tasks if plan.task in names])
         both = sum(len({item.practice for item in items}) > 1 for items in twice)
-        also = f", {both} of them for practice and in earnest" if both else ""
+        also = f", {both} of them also for practice" if both else ""
         yield (
             f"{count(len(twice), 'image')} shown again in another task ({tasks}){also}; "
             "a run with more images would avoid it"

@@ -29,7 +29,7 @@ from snellen.study.making import rendering
 from snellen.study.making.choosing import ItemChoice, candidates, choose
 from snellen.study.making.protocol_file import protocol_text
 from snellen.study.protocol import NONE, Protocol, StudyCondition
-from snellen.study.stimuli import Item, Picture
+from snellen.study.stimuli import ClassRow, Item, Picture, Subject
 from snellen.study.tasks import TASKS, Candidate, ChosenItem, accuracy, find_task
 from snellen.study.texts import written_languages, written_texts
 
@@ -52,7 +52,7 @@ def make(
 ) -> Study:
     """Makes a study of a run's maps in a new folder.
 
-    The password of the new study is known to nobody: `snellen.study.folder.new_password` makes one and returns it.
+    The password of the new study is not returned: `snellen.study.folder.new_password` makes another and returns it.
 
     Args:
         run: the folder of the run.
@@ -60,21 +60,21 @@ def make(
         values: settings of the protocol, of which only `arms` is needed.
         classifier: for a run that was made from Python objects, its classifier.
         samples: for a run that was made from Python objects, its samples.
-        observer: is told about progress.
+        observer: shows the progress.
         trust: whether code in the run's model may be executed.
     """
-    target, source, watching = Path(folder), Run(run), observer or default_observer()
+    target, source, observer = Path(folder), Run(run), observer or default_observer()
     _refuse_taken(target)
     protocol = _protocol(source, values)
     files = _files(protocol)
     pool = candidates(source.samples())
     choice = choose(pool, protocol)
-    _, loaded = reload_subject(source, classifier, samples, watching, usage=_PYTHON, trust=trust)
+    _, loaded = reload_subject(source, classifier, samples, observer, usage=_PYTHON, trust=trust)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=target.parent) as name:
         new = Path(name) / "study"
         renderer = _Renderer(run=source, samples=loaded, protocol=protocol, choice=choice, folder=new / "pictures")
-        watching.note(f"drawing {count(renderer.total, 'picture')}")
+        observer.note(f"drawing {count(renderer.total, 'picture')}")
         (new / "pictures").mkdir(parents=True)
         stimuli = {
             "schema": SCHEMA,
@@ -113,7 +113,7 @@ def read_tasks(text: str) -> list[dict[str, Any]]:
 
 def _refuse_taken(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise SnellenError(f"'{folder}' is there already and not empty; choose another folder for the study")
+        raise SnellenError(f"'{folder}' exists and is not empty; choose another folder for the study")
 
 
 def _protocol(run: Run, values: Mapping[str, Any]) -> Protocol:
@@ -160,24 +160,24 @@ def _files(protocol: Protocol) -> dict[str, str]:
     return files
 
 
-def _subject(run: Run, pool: Sequence[Candidate], choice: ItemChoice) -> dict[str, Any]:
+def _subject(run: Run, pool: Sequence[Candidate], choice: ItemChoice) -> Subject:
     """The run that the study was made from, and how its images were chosen."""
-    record, share = run.record, accuracy(pool)
+    record, accuracy_of = run.record, accuracy(pool)
     labels = (item.images[0].label for item in choice.items if find_task(item.task).traits.about_class)
     classes = sorted({label for label in labels if label is not None})
-    return {
-        "run": run.folder.resolve().name,
-        "model": record.classifier.name,
-        "fingerprint": record.classifier.fingerprint,
-        "digest": record.samples.digest,
-        "images": record.samples.count,
-        "chosen": choice.table(),
-        "notes": list(choice.notes),
-        "classes": {
-            _class(run, label): {"accuracy": share[label], "images": sum(image.label == label for image in pool)}
+    return Subject(
+        run=run.folder.resolve().name,
+        model=record.classifier.name,
+        fingerprint=record.classifier.fingerprint,
+        digest=record.samples.digest,
+        images=record.samples.count,
+        chosen=choice.table(),
+        notes=list(choice.notes),
+        classes={
+            _class(run, label): ClassRow(accuracy=accuracy_of[label], images=sum(image.label == label for image in pool))
             for label in classes
         },
-    }
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -222,7 +222,7 @@ class _Renderer:
         )
 
     def _style(self, condition: StudyCondition) -> str:
-        """How pictures are drawn: without maps they are grey where all others lie under maps and are grey, too."""
+        """How pictures are drawn: without maps they are grey where the photographs under all maps are grey."""
         grey = condition.arm == NONE and self.protocol.presentation == ("overlay",)
         return rendering.GREY if grey else condition.presentation
 
@@ -248,8 +248,8 @@ class _Renderer:
         names = {image.sample for item in self.choice.items for image in (*item.images, *item.further)}
         ids = enumerate(self.samples.ids)
         return {
-            name: rendering.photograph(colours(self.samples[place].image, self.samples.show_channels))
-            for place, name in ids
+            name: rendering.photograph(colours(self.samples[index].image, self.samples.show_channels))
+            for index, name in ids
             if name in names
         }
 

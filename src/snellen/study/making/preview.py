@@ -20,10 +20,13 @@ from snellen.study.tasks.task import FURTHER_SECONDS
 class GroupPreview:
     """What the participants of one group see."""
 
-    shown: tuple[str, ...]
+    conditions: tuple[str, ...]
+    """Names of the conditions, in their order."""
     pages: int
     trials: int
+    """Without practice."""
     minutes: float
+    """Estimated."""
     bytes: int
     """Of all pictures that one participant loads."""
 
@@ -44,7 +47,7 @@ def groups(study: Study) -> list[GroupPreview]:
         loaded = sum(sizes[name] for name in names)
         result.append(
             GroupPreview(
-                shown=tuple(condition.name for condition in conditions),
+                conditions=tuple(condition.name for condition in conditions),
                 pages=len(pages),
                 trials=trials,
                 minutes=minutes(pages),
@@ -64,7 +67,7 @@ class NewStudyTable:
         """A row per task, then sentences."""
         subject = self.study.subject
         yield Text(f"{subject['model']}, {count(subject['images'], 'image')} of the run '{subject['run']}'", style="dim")
-        yield _chosen(self.study)
+        yield _item_table(self.study)
         yield Text(f"Confidence of the model: {_bands()}. Images with maps are counted.", style="dim")
         remarks = [
             remark
@@ -87,7 +90,7 @@ class StudyPreview:
         yield Text(protocol.title, style="bold")
         yield from NewStudyTable(study).__rich_console__(console, options)
         yield Text("")
-        yield _flow(groups(study))
+        yield _group_table(groups(study))
         yield Text(
             f"Minutes are estimates: a trial takes {SECONDS['trial']} s, {FURTHER_SECONDS} s more for each further picture, "
             f"and a questionnaire {SECONDS['scale']} s.",
@@ -97,7 +100,7 @@ class StudyPreview:
             yield Text(f"· {rule}")
 
 
-def _chosen(study: Study) -> Table:
+def _item_table(study: Study) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False)
     names = [name for name, _ in BANDS]
     for column in ("task", "items", "images", "classes", "right", "wrong", *names):
@@ -116,13 +119,13 @@ def _bands() -> str:
     return f"low is below {low}, high from {middle} on"
 
 
-def _flow(groups: list[GroupPreview]) -> Table:
+def _group_table(groups: list[GroupPreview]) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False)
     for column in ("group", "sees", "pages", "trials", "minutes", "pictures"):
         table.add_column(column, justify="left" if column == "sees" else "right")
     for number, group in enumerate(groups):
         cells = (str(group.pages), str(group.trials), f"{group.minutes:.0f}", _size(group.bytes))
-        table.add_row(str(number), ", ".join(group.shown), *cells)
+        table.add_row(str(number), ", ".join(group.conditions), *cells)
     return table
 
 
@@ -133,12 +136,12 @@ def _size(content: int) -> str:
 def _rules(study: Study) -> Iterator[str]:
     protocol, rule = study.protocol, study.protocol.exclude
     if protocol.attention:
-        yield f"excluded: who misses more than {rule.missed} of {count(protocol.attention, 'attention check')}"
-    yield f"excluded: who takes less than {short(rule.seconds)} s per trial, as a median"
-    yield "excluded: who does not finish, or withdraws"
+        yield f"excluded: participants who miss more than {rule.missed} of {count(protocol.attention, 'attention check')}"
+    yield f"excluded: participants who take less than {short(rule.seconds)} s per trial, as a median"
+    yield "excluded: participants who do not finish, or withdraw"
     if protocol.people is None:
-        yield "nobody new is admitted when you close the study"
+        yield "no new participant is admitted after you close the study"
     else:
-        yield f"nobody new is admitted when {protocol.people} have finished"
-    requested = ", ".join(f"{name} ({scale.items} statements)" for name, scale in study.scales.items())
-    yield f"questionnaires: {requested or 'none'}; languages: {', '.join(protocol.languages)}"
+        yield f"no new participant is admitted after {protocol.people} have finished"
+    questionnaires = ", ".join(f"{name} ({scale.items} statements)" for name, scale in study.scales.items())
+    yield f"questionnaires: {questionnaires or 'none'}; languages: {', '.join(protocol.languages)}"

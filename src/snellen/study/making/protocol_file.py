@@ -11,35 +11,35 @@ import yaml
 from snellen.study.protocol import Protocol
 
 HEAD = """\
-The protocol of this study. Edit it before anybody takes part; `snellen study check` reads it again and says what a
-participant will meet. Settings marked [fixed] go with the pictures: to change one, make the study again. Of the others,
-those marked [free] may be changed at any time. The rest makes answers comparable: once somebody has taken part, the
-server refuses to go on with other values.
+The protocol of this study. Edit it before anybody takes part; `snellen study check` reads it again and prints what
+participants will see. Settings marked [fixed] belong to the pictures: to change one, make the study again. Settings
+marked [free] may be changed at any time. Answers under different values of the others cannot be compared: once somebody
+has taken part, the server refuses to go on with other values.
 """
 
 COMMENTS: Mapping[str, str] = {
-    "title": "[free] The name of the study on every page. Participants read it, so do not give your question away.",
-    "run": "[free] The run that the study was made from, whose metrics people can be compared with.",
+    "title": "[free] The name of the study on every page. Participants read it, so it must not reveal your question.",
+    "run": "[free] The run that the study was made from, whose metrics can be compared with the answers.",
     "design": "[fixed] between: everybody sees one condition. within: everybody sees all, in the orders of a Latin square.",
     "arms": "[fixed] What is compared: methods of the run by their labels, and `none` for the picture without a map.",
     "presentation": "[fixed] How maps are shown: overlay, side-by-side, map. Several are crossed with the arms.",
     "tasks": (
-        "[items and practice are fixed] In this order. `practice` comes first and tells the right answer; `items` are those "
+        "[items and practice are fixed] In this order. `practice` comes first and shows the right answer; `items` are those "
         "that count; `order` is shuffled anew for everybody, or fixed."
     ),
-    "scales": "Questionnaires behind the trials: files in questionnaires/, without .yaml. [] asks none.",
-    "attention": "So many attention checks are spread over the trials.",
+    "scales": "Questionnaires after the trials: files in questionnaires/, without .yaml. [] asks none.",
+    "attention": "How many attention checks are spread over the trials.",
     "exclude": (
-        "Who does not count, stated before anybody took part: who misses more than `missed` attention checks, or whose "
-        "median time per trial is below `seconds`. Who does not finish, or withdraws, never counts."
+        "Which participants are excluded, stated before anybody took part: those who miss more than `missed` attention "
+        "checks, or whose median time per trial is below `seconds`. Those who do not finish, or withdraw, never count."
     ),
     "alpha": "The level of significance; intervals have the confidence 1 - alpha.",
     "margin": "Two means on a scale that differ by less count as equal, in points of the scale (equivalence test).",
     "seed": "[fixed] The choice of images and everybody's order of pages depend on it.",
     "languages": "[free] Files in texts/, without .yaml. The browser's language decides which is shown, else the first.",
-    "people": "[free] When so many have finished, nobody new is admitted. null: you close the study yourself.",
-    "abandoned": "[free] Minutes without an answer after which somebody's place in the balance is given to the next.",
-    "recruiting": "[free] Parameters of the link that are kept, such as PROLIFIC_PID. All others are forgotten.",
+    "people": "[free] After so many have finished, no new participant is admitted. null: you close the study yourself.",
+    "abandoned": "[free] Minutes without an answer after which a participant no longer counts when groups are filled.",
+    "recruiting": "[free] Parameters of the link that are stored, such as PROLIFIC_PID. All others are ignored.",
     "return_link": "[free] Where the last page leads to; {code} stands for the completion code. null: nowhere.",
 }
 """By setting, in the order of the file."""

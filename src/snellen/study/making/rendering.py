@@ -1,8 +1,8 @@
 """Draws maps as pictures, in the same way for every arm, so that participants compare maps and not ways of drawing.
 
-Every map is drawn in the same colours, from dark to light, by the same rule for its scale. Only what speaks for the model's
-answer is drawn: a map that also says what speaks against it would need other colours, another legend and another
-explanation than its neighbours. What differs on purpose is the presentation, a factor of the study.
+Every map is drawn in the same colours, from dark to light, by the same rule for its scale. Only evidence for the model's
+prediction is drawn: a map that also shows evidence against it would need other colours, another legend and another
+explanation than the others. What differs on purpose is the presentation, a factor of the study.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from torch import Tensor
 from snellen.charts import colours, pictures
 
 LEAST, MOST = 320, 640
-"""The longer side of a picture, in pixels; two stand side by side."""
+"""The least and the greatest length of the longer side of a photograph or map, in pixels."""
 GAP = 16
+"""Between a photograph and a map side by side, in pixels."""
 PHOTOGRAPH, GREY = "photograph", "grey photograph"
 """What the arm without explanation sees: the photograph, or the grey copy that all others see under their maps."""
 
 _PIXELS = 128
-"""Up to this side the pixels themselves are shown, as squares; photographs are enlarged smoothly."""
+"""Images with sides of up to so many pixels are enlarged as squares; larger ones smoothly."""
 _QUALITY = 82
-"""Of photographs; for exact pictures the same number only says how long a small file is looked for."""
+"""Of WebP files; for lossless ones it only says how hard the encoder tries to make a small file."""
 
 Rgb = UInt8[np.ndarray, "height width 3"]
-Shown = UInt8[np.ndarray, "rows columns 3"]
+Enlarged = UInt8[np.ndarray, "rows columns 3"]
 
 
 def photograph(image: Float[Tensor, "channels height width"]) -> Rgb:
@@ -38,9 +39,15 @@ def photograph(image: Float[Tensor, "channels height width"]) -> Rgb:
     return np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else np.ascontiguousarray(pixels)
 
 
-def picture(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presentation: str) -> Shown:
-    """The picture that participants see: the photograph, or the map in a presentation."""
-    return _beside([_enlarge(panel) for panel in _panels(photo, values, presentation)])
+def picture(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presentation: str) -> Enlarged:
+    """The picture that participants see.
+
+    Args:
+        photo: the photograph.
+        values: its map; None where there is none.
+        presentation: overlay, side-by-side, map, or one of `PHOTOGRAPH` and `GREY`, which have no map.
+    """
+    return _side_by_side([_enlarge(panel) for panel in _panels(photo, values, presentation)])
 
 
 def _panels(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presentation: str) -> list[Rgb]:
@@ -56,26 +63,26 @@ def _panels(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presen
     return [photo, alone] if presentation == "side-by-side" else [alone]
 
 
-def _enlarge(panel: Rgb) -> Shown:
-    """By a whole number up to a size at which small things can be seen; what is larger than the screen is made smaller."""
+def _enlarge(panel: Rgb) -> Enlarged:
+    """Enlarged by a whole number to at least `LEAST`, so that small things can be seen; shrunk to at most `MOST`."""
     longest = max(panel.shape[:2])
     if longest >= LEAST:
         return pictures.shrink(panel, MOST)
     times = math.ceil(LEAST / longest)
-    how = Image.Resampling.NEAREST if longest <= _PIXELS else Image.Resampling.LANCZOS
-    return np.asarray(Image.fromarray(panel).resize((panel.shape[1] * times, panel.shape[0] * times), how))
+    resampling = Image.Resampling.NEAREST if longest <= _PIXELS else Image.Resampling.LANCZOS
+    return np.asarray(Image.fromarray(panel).resize((panel.shape[1] * times, panel.shape[0] * times), resampling))
 
 
-def _beside(panels: list[Shown]) -> UInt8[np.ndarray, "rows _ 3"]:
+def _side_by_side(panels: list[Enlarged]) -> UInt8[np.ndarray, "rows _ 3"]:
     if len(panels) == 1:
         return panels[0]
     gap = np.full((panels[0].shape[0], GAP, 3), ImageColor.getrgb(colours.PAPER), dtype=np.uint8)
     return np.concatenate([panels[0], gap, panels[1]], axis=1)
 
 
-def encoded(shown: Shown, photo: Rgb) -> bytes:
-    """A picture as a WebP file without any remarks in it: pixel for pixel where `photo` is so small that pixels are seen."""
+def encoded(enlarged: Enlarged, photo: Rgb) -> bytes:
+    """A picture as a WebP file without metadata; lossless where `photo` is so small that its pixels can be seen."""
     exact = max(photo.shape[:2]) <= _PIXELS
     out = io.BytesIO()
-    Image.fromarray(shown).save(out, "WEBP", lossless=exact, quality=_QUALITY, method=4)
+    Image.fromarray(enlarged).save(out, "WEBP", lossless=exact, quality=_QUALITY, method=4)
     return out.getvalue()

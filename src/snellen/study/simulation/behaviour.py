@@ -1,6 +1,6 @@
 """Simulated participants, drawn as an `Effect` assumes. They answer the pages of a study, in memory or over HTTP.
 
-Every participant has one skill for all tasks, an attitude for every questionnaire and an eye for sharpness, each standard
+Every participant has one skill for all tasks, an attitude for every questionnaire and a taste for sharpness, each standard
 normal; attitudes correlate at about ½. An arm shifts them. An assumed d is the Cohen's d of *participants' mean scores* that
 attentive participants would have on this study's items, against an arm without shift. Guessing, ceilings and the number of
 items all shrink a difference of skills, so the shift of the skill that gives this d is solved for, outcome by outcome.
@@ -83,7 +83,9 @@ class SimulatedParticipants:
     behaviour: Behaviour
     seed: int
     inattentive: Bool[np.ndarray, " people"]
+    """Who answers at random, attention checks included."""
     hasty: Bool[np.ndarray, " people"]
+    """Who answers at random and fast, but answers attention checks rightly."""
     leaving: Float[np.ndarray, " people"]
     """The share of pages after which a participant leaves; 1 to stay."""
     check_errors: Int[np.ndarray, "people checks"]
@@ -111,7 +113,7 @@ class SimulatedParticipants:
         return noise
 
     def simulate(self, outcome: str, arm: str, rows: Int[np.ndarray, " rows"]) -> AnswerBatch:
-        """The answers of some participants to all items of an outcome in an arm."""
+        """The answers of some participants to all items of an outcome in an arm; `rows` are the numbers of the participants."""
         effect, model, noise = self.behaviour.effect, self.behaviour.outcomes[outcome], self.noise(outcome, arm).of(rows)
         spread = effect.spread
         item_effects = np.array([effect.link.get((arm, item), 0.0) for item in model.items])
@@ -167,7 +169,7 @@ class SimulatedParticipants:
     def answers(self, outcome: str, arm: str) -> AnswerBatch:
         """The answers of all participants, whether or not they are in that arm."""
         answers: AnswerBatch = self._cached(
-            f"given/{outcome}/{arm}", lambda _: self.simulate(outcome, arm, np.arange(len(self)))
+            f"simulated/{outcome}/{arm}", lambda _: self.simulate(outcome, arm, np.arange(len(self)))
         )
         return answers
 
@@ -248,7 +250,7 @@ def simulate_answers(study: Study, participants: int, effect: Effect, *, seed: i
 
 
 def assign_groups(groups: int, participants: int, draw: np.random.Generator) -> Int[np.ndarray, " people"]:
-    """A group for every participant: every group once before any comes again."""
+    """A group for every participant: every group is assigned once, in random order, before any is assigned again."""
     blocks = [draw.permutation(groups) for _ in range(-(-participants // groups))]
     return np.concatenate([np.empty(0, dtype=np.int64), *blocks])[:participants]
 
@@ -290,7 +292,7 @@ def _shift(model: AnswerModel, d: float, spread: SkillSpread, conditions: int) -
     end = _LARGEST_SHIFT if d > 0 else -_LARGEST_SHIFT
     if abs(d_of(end)) < abs(d):
         raise SnellenError(
-            f"nobody can be shifted by d = {d:g} in {model.name}: with these items the most is {d_of(end):.2f}; "
+            f"a difference of d = {d:g} in {model.name} is impossible: with these items the most is {d_of(end):.2f}; "
             "assume less, or ask for more items"
         )
     return float(brentq(lambda shift: d_of(shift) - d, 0.0, end, xtol=1e-4))

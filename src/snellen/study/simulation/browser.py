@@ -43,7 +43,9 @@ class PageView:
     """A parsed page: its kind, its form, its pictures, and its words."""
 
     kind: str = ""
+    """As in `schedule.Page`; also consent, end and withdrawn."""
     page: str = ""
+    """The id of the page."""
     heading: str = ""
     text: str = ""
     """The words of its paragraphs."""
@@ -109,7 +111,9 @@ class Browser:
     """The browser of one participant."""
 
     link: str
+    """The address of the study."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    """Sent with every request."""
     times: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """By kind of request, seconds; shared by many browsers."""
     cookies: dict[str, str] = field(default_factory=dict)
@@ -117,11 +121,11 @@ class Browser:
     _cached: set[str] = field(default_factory=set)
 
     async def get(self, path: str, kind: str) -> Response:
-        """Fetches an address."""
+        """Fetches an address; `kind` names the request in `times`."""
         return await self._request("GET", path, None, kind)
 
     async def post(self, path: str, fields: Sequence[tuple[str, str]], kind: str) -> Response:
-        """Sends a form."""
+        """Sends a form; `kind` names the request in `times`."""
         return await self._request("POST", path, urlencode(fields).encode(), kind)
 
     async def load(self, path: str, kind: str) -> Response | None:

@@ -22,7 +22,9 @@ class SkillSpread:
     """How much participants and items differ, in standard deviations of skill."""
 
     people: float = 1.0
+    """The deviation of skill between participants."""
     items: float = 0.7
+    """The deviation of difficulty between items."""
     moments: float = 0.7
     """How much the ease of the same item varies for the same participant from one time to the next."""
     bets: float = 0.7

@@ -41,10 +41,14 @@ class ParticipantLog:
     """What one simulated participant sent, and what the server confirmed."""
 
     row: int
+    """The number of the participant."""
     state: Literal["started", "finished", "left", "refused"] = "started"
     token: str = ""
+    """By which the store finds the participant."""
     arm: str = ""
+    """`all` within subjects; empty until the first trial."""
     pages: int = 0
+    """Of how many pages the study consists for the participant."""
     sent: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By page, the answer that was sent first."""
     confirmed: set[str] = field(default_factory=set)
@@ -56,7 +60,17 @@ class ParticipantLog:
 
 
 class SimulatedParticipant:
-    """One simulated participant at a browser."""
+    """One simulated participant with a browser.
+
+    Args:
+        study: the study folder.
+        link: the address at which the study is served.
+        answers: the answers of the participant.
+        draw: random numbers for language, pauses and faults.
+        think: mean seconds before an answer is sent.
+        faults: how often pages are misused.
+        times: by kind of request, seconds; shared by all participants.
+    """
 
     def __init__(
         self,
@@ -102,7 +116,7 @@ class SimulatedParticipant:
                 f"what is served at {self.browser.link} is not '{self.study.folder}'; "
                 "give the address of this study, or none to have it served"
             )
-        self.log.token = token.partition(".")[0]  # what follows is the server's mark
+        self.log.token = token.partition(".")[0]  # what follows is the server's signature
         view = PageView.of(response.body)
         await self._load(view)
         response = await self._retry(lambda: self.browser.post("/consent", list(view.fields.items()), "consent"))

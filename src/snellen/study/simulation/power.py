@@ -78,6 +78,7 @@ class RequiredSize:
     """None where no difference is assumed, or where the largest size is too small."""
     low: int | None
     high: int | None
+    """The ends of its 95 % interval, for the limited number of simulations."""
     power: Mapping[int, DetectionRate]
     """By size."""
 
@@ -91,10 +92,13 @@ class PowerAnalysis:
     """How many times the size is recruited: 1 within subjects, where everybody sees every arm."""
     within: bool
     goal: float
+    """The power to reach."""
     alpha: float
+    """The level of the test."""
     counted_share: float
     """The share of recruited participants who are analysed."""
     studies: int
+    """Simulated studies per size."""
     several_presentations: bool
     """Whether a group is an arm in one of several presentations."""
     outcomes_of_study: int
@@ -133,7 +137,7 @@ def power(
     if not 0.05 < goal < 0.999:
         raise SnellenError(f"a power of {goal:g} cannot be planned for; give a share such as 0.8")
     if studies < 100:
-        raise SnellenError(f"{studies} simulated studies tell nothing about power; give at least 100")
+        raise SnellenError(f"{studies} simulated studies are too few to estimate power; give at least 100")
     if any(size < MINIMUM_SIZE for size in sizes):
         raise SnellenError(f"fewer than {MINIMUM_SIZE} people per arm are never tested; give more")
     behaviour, protocol = Behaviour.of(study, effect), study.protocol

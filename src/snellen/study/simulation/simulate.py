@@ -1,7 +1,7 @@
 """A simulation: simulated participants take part in a served study over HTTP, and log which answers were confirmed.
 
 They behave as in `behaviour.py`, and read the study folder to find the item of a picture and its right answer. They send the
-study's secret simulation mark with every request, so that the server marks them as simulated.
+study's secret token for simulations with every request, so that the server marks them as simulated.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ServedStudy:
 
 @contextmanager
 def served_study(study: Study, link: str | None = None, database: str | None = None) -> Iterator[ServedStudy]:
-    """A study that is served at `link` already, or by a server that ends with the block."""
+    """A study that is served at `link` already, or without a link by a server of its own, which ends with the block."""
     if link is not None:
         if urlsplit(link).scheme not in ("http", "https") or not urlsplit(link).hostname:
             raise SnellenError(f"'{link}' is no address of a study; write it as http://127.0.0.1:8000")

@@ -44,7 +44,7 @@ class SimulationSummary:
         for state in states:
             table.add_column(state, justify="right")
         for arm in sorted(arms):
-            table.add_row(arm or "(gone before any map)", *(str(arms[arm][state]) for state in states))
+            table.add_row(arm or "(left before the first trial)", *(str(arms[arm][state]) for state in states))
         return table
 
     def _times(self) -> Table:
@@ -64,7 +64,7 @@ class SimulationSummary:
         if unanswered := sum(log.unanswered for log in logs):
             sentences.append(f"{numbers.count(unanswered, 'request')} got no answer and were sent again.")
         if errors := [error for log in logs for error in log.errors]:
-            sentences.append(f"The server did {len(errors)} times what it must not do, as in: {errors[0]}.")
+            sentences.append(f"The server made {numbers.count(len(errors), 'error')}, such as: {errors[0]}.")
         if check is not None:
             sentences.append(
                 f"Answers: {check.confirmed} confirmed, {check.stored} stored, {check.lost} lost, {check.changed} changed, "

@@ -64,16 +64,17 @@ class ClassAccuracy(Task):
     def choose(self, pool: Pool, *, practice: bool, items: int) -> None:
         """Each item is about another class, because a second question about the same class has the same answer."""
         name, each = self.traits.name, self.traits.images
-        others = {item.images[0].class_index for item in pool.items if find_task(item.task).traits.about_class}
-        mine = pool.classes_of(name)
-        classes = {label: images for label, images in self.classes(pool, each).items() if label not in mine}
-        fresh = [label for label in classes if label not in others]
+        used = {item.images[0].class_index for item in pool.items if find_task(item.task).traits.about_class}
+        own = pool.classes_of(name)
+        classes = {label: images for label, images in self.classes(pool, each).items() if label not in own}
+        fresh = [label for label in classes if label not in used]
         labels = pool.shuffled(fresh if len(fresh) >= items else list(classes), f"{name}/{practice}/classes")
         # From hard to easy in as many stretches as there are items, so that true answers differ.
         labels.sort(key=lambda label: pool.accuracy[label])
         draw = pool.draw(f"{name}/{practice}/stretches")
-        for stretch in [int(some[draw.integers(len(some))]) for some in np.array_split(np.array(labels), items)]:
-            images = pool.typical(classes[stretch], count=each, name=f"{name}/{stretch}", spare=0)
+        for stretch in np.array_split(np.array(labels), items):
+            label = int(stretch[draw.integers(len(stretch))])
+            images = pool.typical(classes[label], count=each, name=f"{name}/{label}", spare=0)
             pool.add(name, practice=practice, images=images)
 
     def capacity(self, pool: Pool) -> tuple[int, str]:

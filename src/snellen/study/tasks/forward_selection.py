@@ -61,18 +61,18 @@ class ForwardSelection(Task):
     form = Selection(6)
 
     @property
-    def _each(self) -> int:
+    def _images_per_item(self) -> int:
         """Images of one class that an item takes."""
         return self.traits.images + self.form.pictures
 
     def choose(self, pool: Pool, *, practice: bool, items: int) -> None:
-        """Each item is about the class that was asked about least, with images that no other such item has."""
+        """Each item is about the class with the fewest items so far, and has images that no other item of this task has."""
         for _ in range(items):
-            requested, classes = pool.classes_of(self.traits.name), self.classes(pool, self._each)
-            name = f"{self.traits.name}/{requested.total()}"
+            items_by_class, classes = pool.classes_of(self.traits.name), self.classes(pool, self._images_per_item)
+            name = f"{self.traits.name}/{items_by_class.total()}"
             order = pool.shuffled(list(classes), name)
             # Where the model gets all images of a class right, or none, there is nothing to choose.
-            label = min(order, key=lambda item: (requested[item], len({image.right for image in classes[item]}) < 2))
+            label = min(order, key=lambda label: (items_by_class[label], len({image.right for image in classes[label]}) < 2))
             images = pool.typical(classes[label], count=self.traits.images, name=name, spare=2)
             rest = [image for image in classes[label] if image not in images]
             # Two to four are wrong where there are so many, so that their number cannot be guessed.
@@ -81,14 +81,14 @@ class ForwardSelection(Task):
             pool.add(self.traits.name, practice=practice, images=images, further=further)
 
     def capacity(self, pool: Pool) -> tuple[int, str]:
-        _, classes = self.class_capacity(pool, self._each)
-        items = sum(len(images) // self._each for images in self.classes(pool, self._each).values())
+        _, classes = self.class_capacity(pool, self._images_per_item)
+        items = sum(len(images) // self._images_per_item for images in self.classes(pool, self._images_per_item).values())
         return items, f"{classes}, which is enough for {count(items, 'item')}"
 
     def notes(self, items: Sequence[ChosenItem]) -> Iterator[str]:
-        plain = sum(len({image.right for image in item.further}) < 2 for item in items)
-        if plain:
-            of = f"{plain} of {count(len(items), 'item')}"
+        one_sided = sum(len({image.right for image in item.further}) < 2 for item in items)
+        if one_sided:
+            of = f"{one_sided} of {count(len(items), 'item')}"
             yield f"{self.traits.name}: in {of} the model gets all six images right, or none"
 
     def truth(self, item: ChosenItem, accuracy: Mapping[int, float]) -> Truth:

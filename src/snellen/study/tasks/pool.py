@@ -23,6 +23,7 @@ class Candidate:
     """An image of the run with the model's prediction."""
 
     sample: str
+    """Its name in the run."""
     label: int | None
     prediction: int
     probability: float
@@ -59,7 +60,7 @@ class ChosenItem:
 
 
 class Pool:
-    """The images at hand, how often each was chosen already, and the items so far. Every draw depends on the seed."""
+    """The images of the run, how often each was chosen already, and the items so far. Every draw depends on the seed."""
 
     def __init__(self, images: Sequence[Candidate], seed: int) -> None:
         self.seed = seed
@@ -73,12 +74,12 @@ class Pool:
         """What the experimenter should know of the items."""
 
     def draw(self, name: str) -> np.random.Generator:
-        """Random numbers of this name."""
+        """The random numbers for a purpose of this name."""
         return Rng(self.seed, ()).shared(f"study/choosing/{name}")
 
     def shuffled(self, values: Sequence[T], name: str) -> list[T]:
         """The values in a random order of this name."""
-        return [values[place] for place in self.draw(name).permutation(len(values))]
+        return [values[index] for index in self.draw(name).permutation(len(values))]
 
     def add(self, task: str, *, practice: bool, images: Sequence[Candidate], further: Sequence[Candidate] = ()) -> None:
         """Adds an item."""
@@ -106,8 +107,8 @@ class Pool:
 
     def mix(self, images: Sequence[Candidate], *, wrong: int, count: int, name: str) -> list[Candidate]:
         """`count` images in random order, `wrong` of them misclassified or as near to that as possible."""
-        there = Counter(image.right for image in images)
-        wrong = min(max(wrong, count - there[True]), there[False])
+        available = Counter(image.right for image in images)
+        wrong = min(max(wrong, count - available[True]), available[False])
         shuffled = self.shuffled(images, name)
         picked = self.pick(shuffled, {False: wrong, True: count - wrong}, group=lambda image: image.right)
         return self.shuffled(picked, f"{name}/order")
@@ -115,8 +116,8 @@ class Pool:
     def typical(self, images: Sequence[Candidate], *, count: int, name: str, spare: int) -> list[Candidate]:
         """`count` images of a class, right and wrong in its proportion; leaves `spare` wrong ones over if possible."""
         wrong = round(count * (1 - self.accuracy[images[0].class_index]))
-        there = sum(image.right is False for image in images)
-        return self.mix(images, wrong=min(wrong, max(there - spare, 0)), count=count, name=f"{name}/shown")
+        available = sum(image.right is False for image in images)
+        return self.mix(images, wrong=min(wrong, max(available - spare, 0)), count=count, name=f"{name}/shown")
 
 
 def accuracy(images: Sequence[Candidate]) -> dict[int, float]:
@@ -131,7 +132,7 @@ def accuracy(images: Sequence[Candidate]) -> dict[int, float]:
 def even_shares(total: int, available: Mapping[Hashable, int]) -> dict[Hashable, int]:
     """How many to take of every kind: `total` in all, equally many of each as far as there are enough.
 
-    What is over goes to the most frequent kind.
+    The remainder goes to the most frequent kinds.
 
     >>> even_shares(7, {"low": 1, "middle": 9, "high": 5})
     {'low': 1, 'middle': 3, 'high': 3}

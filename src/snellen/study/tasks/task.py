@@ -25,6 +25,7 @@ from snellen.study.tasks.pool import Candidate, ChosenItem, Pool, even_shares
 
 T = TypeVar("T", bound="type[Task]")
 RunNeed = Literal["labels", "errors"]
+"""Labels of the images; images that the model gets right and images that it gets wrong."""
 
 TRIAL_SECONDS = 15
 """Estimated time for a trial with one picture."""
@@ -40,6 +41,7 @@ class TaskTraits:
 
     name: str
     summary: str
+    """The first sentence of the docstring."""
     title: str
     """The name of the task in reports."""
     score: str
@@ -55,7 +57,7 @@ class TaskTraits:
     """By language, the sentences that participants read, as YAML: title, introduction, maps (added where maps are shown),
     question, and what the form needs besides."""
     needs: frozenset[RunNeed] = frozenset()
-    """What the run must have: labels; or right and wrong predictions, so that half of the items can be wrong ones."""
+    """What the run must have."""
     needs_map: bool = False
     """Whether the question is about the map, so that it cannot be asked of participants without maps."""
     ability: bool = True
@@ -99,7 +101,7 @@ class Task(ABC):
         """The score of one answer."""
         chosen = None
         if isinstance(truth, tuple):
-            chosen = np.array([[[place in answer.chosen for place in range(len(truth))]]])
+            chosen = np.array([[[position in answer.chosen for position in range(len(truth))]]])
         batch = AnswerBatch(
             np.array([[answer.value or 0]]), None if answer.beside is None else np.array([[answer.beside]]), chosen
         )
@@ -124,7 +126,7 @@ class Task(ABC):
         return [image for image in pool.explained if self.fits(image)]
 
     def classes(self, pool: Pool, least: int) -> dict[int, list[Candidate]]:
-        """By class, the images that the task has not shown yet, where there are at least so many."""
+        """By class, the images that no item of the task has yet; only classes with at least `least` of them."""
         seen = pool.seen(self.traits.name)
         images: dict[int, list[Candidate]] = {}
         for image in self.images(pool):
@@ -133,28 +135,34 @@ class Task(ABC):
         return {label: same for label, same in sorted(images.items()) if len(same) >= least}
 
     def choose(self, pool: Pool, *, practice: bool, items: int) -> None:
-        """Adds so many items to the pool; this one makes items of one image, even over groups, classes and confidence."""
+        """Adds items to the pool. By default an item is one image, and images are even over groups, classes and confidence.
+
+        Args:
+            pool: the images, and the items that were chosen so far.
+            practice: whether the items are for practice.
+            items: how many.
+        """
         name, seen = self.traits.name, pool.seen(self.traits.name)
         images = [item for item in pool.shuffled(self.images(pool), f"{name}/{practice}") if item.sample not in seen]
         needs = even_shares(items, Counter(self.group(image) for image in images))
         wrong = needs.get(False, 0)
         if "errors" in self.traits.needs and not practice and abs(2 * wrong - items) > 1:
-            there = Counter(image.right for image in images)
+            predictions = Counter(image.right for image in images)
             pool.notes.append(
                 f"{name}: the model is wrong in {wrong} of {count(items, 'item')}, because it is wrong on "
-                f"{there[False]} and right on {there[True]} images of the run"
+                f"{predictions[False]} and right on {predictions[True]} images of the run"
             )
         over = (lambda image: image.class_index, lambda image: image.band)
         for image in pool.pick(images, needs, group=self.group, over=over):
             pool.add(name, practice=practice, images=[image])
 
     def capacity(self, pool: Pool) -> tuple[int, str]:
-        """How many items the run can serve, and a sentence about what it has."""
+        """How many items the images of the run suffice for, and a sentence about what the run has."""
         images = len(self.images(pool))
         return images, f"the run has {count(images, 'image')} for it"
 
     def class_capacity(self, pool: Pool, least: int) -> tuple[int, str]:
-        """The capacity of a task that takes at least so many images of one class: an item per class."""
+        """The capacity of a task with an item per class, which takes at least `least` images of the class."""
         classes = len(self.classes(pool, least))
         have = "1 class of the run has" if classes == 1 else f"{classes} classes of the run have"
         return classes, f"{have} {least} images or more"
@@ -197,7 +205,7 @@ def task(
     order: int = 100,
     seconds: int = TRIAL_SECONDS,
 ) -> Callable[[T], T]:
-    """Registers a frozen dataclass that derives from `Task` (see `TaskTraits`)."""
+    """Registers a frozen dataclass that derives from `Task`; the arguments are the fields of `TaskTraits`."""
 
     def register(plugin: T) -> T:
         plugin.traits = TaskTraits(

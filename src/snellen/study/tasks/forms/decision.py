@@ -11,7 +11,7 @@ from jaxtyping import Float
 from scipy.special import ndtr
 
 from snellen.study.tasks.answer import Answer, AnswerBatch, AnswerNoise, SentAnswer, Truth
-from snellen.study.tasks.forms.form import Assurance, Form, Moments, Score, answer_of, percent_problems, read_number
+from snellen.study.tasks.forms.form import Assurance, Form, Moments, Score, answer_of, range_problems, read_number
 from snellen.study.tasks.forms.simulation import chance_right, guessed, rounded, rounded_chances
 
 _NOISE = 0.15
@@ -22,8 +22,8 @@ _NOISE = 0.15
 class Decision(Form):
     """Is the model right (0) or wrong (1)? Then a whole number from `low` to `high`: a certainty or a stake.
 
-    Simulated participants are right with probability ½ + ½·logistic(ease). The second answer lies around a middle, drawn
-    towards 2·probability − 1, with noise.
+    Simulated participants are right with probability ½ + ½·logistic(ease). The second answer is the middle of its
+    range, moved towards 2·probability − 1 of it, plus noise.
     """
 
     low: int = 50
@@ -64,7 +64,7 @@ class Decision(Form):
         return answer_of(read_number(sent.value, 0, 1), read_number(sent.beside, self.low, self.high, "beside-missing"))
 
     def truth_problems(self, truth: Truth, choices: int) -> Iterator[str]:
-        return percent_problems(truth, 1)
+        return range_problems(truth, 1)
 
     def noise(self, people: int, items: int, draw: np.random.Generator) -> AnswerNoise:
         shape = (people, items)
@@ -76,7 +76,7 @@ class Decision(Form):
         assert noise.beside is not None
         right = chance_right(ease)
         value = np.where(noise.main < right, truth, 1 - truth).astype(np.int64)
-        sure = _felt(right, bets) + _NOISE * noise.beside
+        sure = _felt_certainty(right, bets) + _NOISE * noise.beside
         return AnswerBatch(value, rounded(self.low + (self.high - self.low) * sure, self.low, self.high))
 
     def careless(self, noise: AnswerNoise) -> AnswerBatch:
@@ -93,13 +93,13 @@ class Decision(Form):
     def moments_of_stakes(self, ease: Float[np.ndarray, "ways items"], bets: float) -> Moments:
         """Of a score that is the second number after a right decision, and minus that number after a wrong one."""
         right = chance_right(ease)
-        middle = self.low + (self.high - self.low) * _felt(right, bets)
+        middle = self.low + (self.high - self.low) * _felt_certainty(right, bets)
         deviation = np.full(ease.shape, (self.high - self.low) * _NOISE)
         chance = rounded_chances(middle, deviation, self.low, self.high)
         stake = np.arange(self.low, self.high + 1)
         return (2 * right - 1) * (chance * stake).sum(axis=-1), (chance * stake**2).sum(axis=-1)
 
 
-def _felt(right: Float[np.ndarray, "ways items"], bets: float) -> Float[np.ndarray, "ways items"]:
+def _felt_certainty(right: Float[np.ndarray, "ways items"], bets: float) -> Float[np.ndarray, "ways items"]:
     """How sure participants feel, from 0 to 1: what the probability of being right deserves, or the middle."""
     return bets * (2 * right - 1) + (1 - bets) * 0.5

@@ -26,6 +26,7 @@ class Assurance:
     kind: Literal["certainty", "stake"]
     low: int
     high: int
+    """The least and the greatest number."""
 
     @property
     def bins(self) -> list[tuple[int, int]]:
@@ -108,27 +109,37 @@ class Form(ABC):
 
 
 def read_number(text: str | None, low: int, high: int, missing: Reason = "missing") -> int | Reason:
-    """A whole number from `low` to `high`, or why it is refused."""
+    """A whole number from `low` to `high`, or why the text is refused; `missing` is the reason of an empty field."""
     if text in (None, ""):
         return missing
     assert text is not None
-    # More digits than this are no answer, and int() would take its time over a million of them.
+    # Longer numbers are never an answer, and int() is slow for a million digits.
     if len(text) > 4 or not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
         return "impossible"
     return int(text)
 
 
 def answer_of(value: int | Reason, beside: int | Reason | None = None) -> Answer:
-    """An answer of numbers that were read by `read_number`; raises `AnswerError` with all that were refused."""
+    """An answer from the results of `read_number`; raises `AnswerError` with the reason of every refused field."""
     if isinstance(value, str) or isinstance(beside, str):
         fields = {"value": value, "beside": beside}
         raise AnswerError({name: reason for name, reason in fields.items() if isinstance(reason, str)})
     return Answer(value, beside)
 
 
-def percent_problems(truth: Truth, highest: int) -> Iterator[str]:
+def range_problems(truth: Truth, highest: int) -> Iterator[str]:
     """Why a truth is no number from 0 to `highest`."""
     if truth is None or isinstance(truth, tuple):
         yield f"cannot have the truth {truth}"
     elif not 0 <= truth <= highest:
         yield f"has the truth {truth}, which is out of range"
+
+
+def moments_of_numbers(
+    score: Score, chance: Float[np.ndarray, "ways items answers"], truth: Float[np.ndarray, "*truths"], low: int, high: int
+) -> Moments:
+    """Mean and mean square of the score of a whole number from `low` to `high`, each with its probability `chance`."""
+    # A row per possible answer, a column per item.
+    every = np.repeat(np.arange(low, high + 1)[:, None], len(truth), axis=1)
+    scores = np.ascontiguousarray(score(truth, AnswerBatch(every)).T)
+    return (chance * scores).sum(axis=-1), (chance * scores**2).sum(axis=-1)

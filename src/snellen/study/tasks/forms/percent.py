@@ -10,13 +10,13 @@ from jaxtyping import Float
 from scipy.special import ndtr
 
 from snellen.study.tasks.answer import Answer, AnswerBatch, AnswerNoise, SentAnswer, Truth
-from snellen.study.tasks.forms.form import Form, Moments, Score, answer_of, percent_problems, read_number
+from snellen.study.tasks.forms.form import Form, Moments, Score, answer_of, moments_of_numbers, range_problems, read_number
 from snellen.study.tasks.forms.simulation import guessed, rounded, rounded_chances
 
-_POINTS_OFF = 20.0
+_ERROR = 20.0
 """Standard deviation of estimates at ease 0, in points."""
-_SHRINKS = 0.3
-"""How fast that falls with ease."""
+_DECAY = 0.3
+"""How fast that falls with ease: by the factor exp(−0.3) per unit."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Percent(Form):
         return answer_of(read_number(sent.value, self.low, self.high))
 
     def truth_problems(self, truth: Truth, choices: int) -> Iterator[str]:
-        return percent_problems(truth, 100)
+        return range_problems(truth, 100)
 
     def noise(self, people: int, items: int, draw: np.random.Generator) -> AnswerNoise:
         return AnswerNoise(draw.standard_normal((people, items)))
@@ -65,13 +65,10 @@ class Percent(Form):
         self, score: Score, ease: Float[np.ndarray, "ways items"], truth: Float[np.ndarray, "*truths"], bets: float
     ) -> Moments:
         chance = rounded_chances(np.broadcast_to(truth, ease.shape), _deviation(ease), self.low, self.high)
-        # A row per possible answer, a column per item.
-        every = np.repeat(np.arange(self.low, self.high + 1)[:, None], len(truth), axis=1)
-        scores = np.ascontiguousarray(score(truth, AnswerBatch(every)).T)
-        return (chance * scores).sum(axis=-1), (chance * scores**2).sum(axis=-1)
+        return moments_of_numbers(score, chance, truth, self.low, self.high)
 
 
 def _deviation(ease: Float[np.ndarray, "ways items"]) -> Float[np.ndarray, "ways items"]:
-    # Nobody is more than ten times as far off as a participant of ease 0, or ten times as near.
-    points: Float[np.ndarray, "ways items"] = _POINTS_OFF * np.exp(np.clip(-_SHRINKS * ease, -np.log(10), np.log(10)))
+    # The deviation is at most ten times, and at least a tenth of, that at ease 0.
+    points: Float[np.ndarray, "ways items"] = _ERROR * np.exp(np.clip(-_DECAY * ease, -np.log(10), np.log(10)))
     return points

@@ -10,12 +10,12 @@ from jaxtyping import Float
 from scipy.special import ndtr
 
 from snellen.study.tasks.answer import Answer, AnswerBatch, AnswerNoise, SentAnswer, Truth
-from snellen.study.tasks.forms.form import Form, Moments, Score, answer_of, read_number
+from snellen.study.tasks.forms.form import Form, Moments, Score, answer_of, moments_of_numbers, read_number
 from snellen.study.tasks.forms.simulation import guessed, rounded, rounded_chances
 
 _WIDTH, _NOISE = 0.15, 0.2
-"""What one standard deviation of ease and of noise moves a rating, as shares of its range: Cronbach's alpha of eight
-ratings is about 0.8."""
+"""By how much one standard deviation of ease and of noise moves a rating, as shares of its range. With these numbers
+Cronbach's alpha of eight ratings is about 0.8."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,7 @@ class Rating(Form):
     ) -> Moments:
         deviation = np.full(ease.shape, (self.high - self.low) * _NOISE)
         chance = rounded_chances(self._middle(ease), deviation, self.low, self.high)
-        every = np.repeat(np.arange(self.low, self.high + 1)[:, None], len(truth), axis=1)
-        scores = np.ascontiguousarray(score(truth, AnswerBatch(every)).T)
-        return (chance * scores).sum(axis=-1), (chance * scores**2).sum(axis=-1)
+        return moments_of_numbers(score, chance, truth, self.low, self.high)
 
     def _middle(self, ease: Float[np.ndarray, "ways items"]) -> Float[np.ndarray, "ways items"]:
         return (self.low + self.high) / 2 + (self.high - self.low) * _WIDTH * ease
