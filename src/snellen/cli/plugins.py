@@ -1,4 +1,4 @@
-"""The commands about plug-ins: `list`, `check` and `conform`."""
+"""The commands about plug-ins: `list`, `new`, `check` and `conform`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,24 @@ def list_names(what: Annotated[str, typer.Argument(metavar="methods|metrics|cond
     from snellen.report.plugin_lists import listing
 
     Console().print(listing(what))
+
+
+@app.command()
+def new(
+    kind: Annotated[str, typer.Argument(metavar="method|metric")],
+    name: Annotated[str, typer.Argument(help="lower-case words joined by hyphens: bright-edges")],
+    out: Annotated[Path, typer.Option(help="the folder to write into")] = Path(),
+) -> None:
+    """Write a method or metric that works as it is, and its test, as two files to start from."""
+    from snellen.plugins.templates import NewPlugin
+
+    plugin = NewPlugin(kind=kind, name=name)
+    file, test = plugin.write(out)
+    print(f"written: {file} and {test}")
+    images = "--model digits --images zoo:digits"
+    other = "--metrics deletion" if kind == "method" else "--methods gradient,random"
+    print(f"try: snellen run {images} --{kind}s {file}:{plugin.title} {other} --out runs/{name}")
+    print(f"check: snellen check {file}:{plugin.title}, or pytest {test}")
 
 
 @app.command()
