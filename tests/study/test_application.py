@@ -38,7 +38,7 @@ def test_serving_tells_the_links_answers_and_stops_in_peace(tmp_path: Path) -> N
             rest, errors = server.communicate(timeout=20)
         finally:
             server.kill()
-    assert rest == "stopped; every answer is kept\n"
+    assert rest == "stopped; every answer is stored\n"
     assert errors == ""
     assert server.returncode == 0
     told_once = CliRunner().invoke(app, ["password", str(study.folder)])
@@ -56,6 +56,6 @@ def test_a_port_that_is_in_use_is_one_sentence(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(SnellenError, match=f"port {port} of 127.0.0.1 is in use; choose another with --port"):
             serve(study, store, port=port)
-    with pytest.raises(SnellenError, match="cannot be had"):
+    with pytest.raises(SnellenError, match="cannot be opened"):
         serve(study, store, host="no such host", port=0)
     store.close()

@@ -186,7 +186,7 @@ def test_a_server_that_is_told_to_end_leaves_no_trace_of_who_was_erased(study: S
         rest, _ = server.communicate(timeout=30)
     finally:
         server.kill()
-    assert (rest, server.returncode) == ("stopped; every answer is kept\n", 0)
+    assert (rest, server.returncode) == ("stopped; every answer is stored\n", 0)
     assert _traces(study.folder) == []
     assert [path.name for path in study.folder.glob(f"{FILE}*")] == [FILE]
 

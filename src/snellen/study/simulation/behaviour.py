@@ -113,7 +113,7 @@ class SimulatedParticipants:
         return noise
 
     def simulate(self, outcome: str, arm: str, rows: Int[np.ndarray, " rows"]) -> AnswerBatch:
-        """The answers of some participants to all items of an outcome in an arm; `rows` are the numbers of the participants."""
+        """The answers of some participants to all items of an outcome in an arm; `rows` are their numbers."""
         effect, model, noise = self.behaviour.effect, self.behaviour.outcomes[outcome], self.noise(outcome, arm).of(rows)
         spread = effect.spread
         item_effects = np.array([effect.link.get((arm, item), 0.0) for item in model.items])

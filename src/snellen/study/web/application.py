@@ -44,9 +44,15 @@ log = logging.getLogger("snellen.study")
 def application(
     study: Study, store: AnswerStore, *, secure: bool = False, proxies: Proxies | None = None, per_address: int | None = None
 ) -> Starlette:
-    """The web application of a study; `secure` where it is reached by https alone, `proxies` where they are in front.
+    """The web application of a study.
 
-    No address may have more than `per_address` requests answered at once: a proxy has connections for all of its visitors.
+    Args:
+        study: the study.
+        store: its answers.
+        secure: whether it is reached by https only.
+        proxies: the proxies in front of it, if any.
+        per_address: how many requests of one address are answered at once. Connections are limited too, but those of a
+            proxy belong to many visitors.
     """
     site = Site.of(study, store, secure=secure)
 
@@ -92,6 +98,7 @@ class RateLimited:
     app: ASGIApp
     site: Site
     most: int
+    """Requests of one address at once."""
     _inside: Counter[str] = field(default_factory=Counter)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,20 +118,20 @@ class RateLimited:
     async def _answer(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
         request, begun = Request(scope), False
 
-        async def noted(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal begun
             begun = True
             await send(message)
 
         kind = _kind(request)
-        free = kind != "login" and self.site.rehearses(request)
+        free = kind != "login" and self.site.is_simulated(request)
         wait = 5 if self._inside[address] > self.most else 0 if free else self.site.rates.wait(kind, address)
         if wait:
             response = await _problem(self.site, request, 429, {"retry-after": str(wait)}, seconds=wait)
             await response(scope, receive, send)
             return
         try:
-            await self.app(scope, receive, noted)
+            await self.app(scope, receive, send_and_note)
         except Exception:
             log.exception("%s %s failed", request.method, request.url.path)
             if begun:
@@ -171,7 +178,7 @@ class StudyFiles:
         return frozenset(picture.name for page in self.site.pages(group, 0) for picture in pictures_of(page))
 
     async def static(self, request: Request) -> Response:
-        """A style, a script or a drawing."""
+        """A style sheet, a script or a drawing."""
         file = self.site.files.get(request.path_params["name"])
         if file is None:
             raise HTTPException(404)
@@ -192,7 +199,17 @@ def serve(
     proxies: Proxies | None = None,
     per_address: int | None = None,
 ) -> None:
-    """Serves the study until it is interrupted; every answer is stored by then."""
+    """Serves the study until it is interrupted; every answer is stored by then.
+
+    Args:
+        study: the study.
+        store: its answers.
+        host: the address to listen at.
+        port: the port to listen at; 0 for any that is free.
+        secure: whether it is reached by https only, through a proxy.
+        proxies: the proxies in front of it, if any.
+        per_address: connections and requests of one address at once; by default half of all connections.
+    """
     limits = Limits.of(per_address, proxies)
     app = application(study, store, secure=secure, proxies=proxies, per_address=limits.per_address)
     listening = listen(host, port)
@@ -205,7 +222,7 @@ def serve(
         pass
     finally:
         listening.close()
-    print("stopped; every answer is kept")
+    print("stopped; every answer is stored")
 
 
 def server(app: Starlette, limits: Limits) -> uvicorn.Server:
@@ -227,13 +244,13 @@ def server(app: Starlette, limits: Limits) -> uvicorn.Server:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Lets SIGTERM, and the end of a terminal, stop the server as the keyboard does, so that the database is closed."""
+    """Lets SIGTERM, and the end of a terminal, stop the server as Ctrl-C does, so that the database is closed."""
 
     def stop(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    # uvicorn ends its work at SIGTERM, and then sends the signal again to whoever handled it before. Who ignores a signal
-    # (`nohup`) means it.
+    # uvicorn ends its work at SIGTERM, and then sends the signal again to the handler before its own. A signal that is
+    # ignored (`nohup`) stays ignored.
     ending = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
     ending = [number for number in ending if signal.getsignal(number) is signal.SIG_DFL]
     for number in ending:
@@ -253,10 +270,10 @@ def listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENDING)  # connections inherit it
     try:
         listening.bind((host, port))
-        listening.listen(1024)  # from here on the links work: who comes before the server is up waits for it
+        listening.listen(1024)  # from here on the links work: early visitors wait until the server is up
     except (OSError, OverflowError) as problem:
         listening.close()
-        why = "is in use" if getattr(problem, "errno", 0) == errno.EADDRINUSE else f"cannot be had ({problem})"
+        why = "is in use" if getattr(problem, "errno", 0) == errno.EADDRINUSE else f"cannot be opened ({problem})"
         raise SnellenError(f"port {port} of {host} {why}; choose another with --port") from None
     listening.set_inheritable(True)
     return listening

@@ -30,7 +30,7 @@ _ORDERS: dict[str, Openness] = {"pause": "paused", "resume": "open", "close": "c
 
 @dataclass(frozen=True, eq=False)
 class ExperimenterPages:
-    """The experimenter's pages; all but the login need one."""
+    """The experimenter's pages; all but the login page need a login."""
 
     site: Site
 
@@ -46,22 +46,22 @@ class ExperimenterPages:
             Route("/admin/scrub", self.scrub, methods=["POST"]),
         ]
 
-    # Coming in -------------------------------------------------------------------------------------------------------------
+    # Logging in -----------------------------------------------------------------------------------------------------------
 
     async def login(self, request: Request) -> Response:
-        """Checks the password, one at a time: each check costs much, and that is meant."""
+        """Checks the password, one at a time: each check is slow on purpose."""
         form = await read_form(request)
         visitor = request.cookies.get(self.site.cookie("snellen-door"), "")
-        if not visitor or not self.site.seal.holds(form, visitor, "login"):
+        if not visitor or not self.site.seal.verifies(form, visitor, "login"):
             raise HTTPException(403)
         password = first(form, "password") or ""
-        if not await anyio.to_thread.run_sync(self.site.study.admits, password, limiter=self.site.one_by_one):
-            return self._door(request, status=403, wrong=True)
+        if not await anyio.to_thread.run_sync(self.site.study.admits, password, limiter=self.site.password_limiter):
+            return self._login_page(request, status=403, wrong=True)
         response = redirect("/admin")
         self.site.set_cookie(response, "snellen-desk", self.site.sessions.begin(), strict=True, seconds=HOURS * 3600)
         return response
 
-    def _door(self, request: Request, *, status: int = 200, wrong: bool = False) -> Response:
+    def _login_page(self, request: Request, *, status: int = 200, wrong: bool = False) -> Response:
         visitor = secrets.token_urlsafe(24)
         facts = {"csrf": self.site.seal.form(visitor, "login"), "wrong": wrong}
         response = self.site.render("door.html", self.site.language(request), facts, status)
@@ -69,7 +69,7 @@ class ExperimenterPages:
         return response
 
     async def logout(self, request: Request) -> Response:
-        """Ends the login, also for whoever might have copied its cookie."""
+        """Ends the login, also for copies of its cookie."""
         session, _ = await self._allowed(request, "logout")
         await self.site.in_thread(self.site.sessions.end, session)
         response = redirect("/admin")
@@ -79,17 +79,17 @@ class ExperimenterPages:
     async def _allowed(self, request: Request, page: str) -> tuple[str, Form]:
         """The login and the form of a request that changes something; anything else is refused."""
         form, session = await read_form(request), await self.site.session(request)
-        if session is None or not self.site.seal.holds(form, session, f"desk/{page}"):
+        if session is None or not self.site.seal.verifies(form, session, f"desk/{page}"):
             raise HTTPException(403)
         return session, form
 
-    # Looking ---------------------------------------------------------------------------------------------------------------
+    # Reading ---------------------------------------------------------------------------------------------------------------
 
     async def desk(self, request: Request) -> Response:
-        """How the study is going; for whoever is not logged in, the door."""
+        """How the study is going; without a login, the login page."""
         session = await self.site.session(request)
         if session is None:
-            return self._door(request)
+            return self._login_page(request)
         return await run_in_threadpool(self._desk, request, session)
 
     def _desk(self, request: Request, session: str) -> Response:
@@ -107,7 +107,7 @@ class ExperimenterPages:
             "notices": notices,
             "lingering": site.store.lingering,
             "short": numbers.short,
-            "tally": numbers.amount,
+            "amount": numbers.amount,
         }
         return site.render("desk.html", site.language(request), facts)
 
@@ -123,7 +123,7 @@ class ExperimenterPages:
         )
 
     async def export(self, request: Request) -> Response:
-        """Everything that was collected, as one ZIP file; real and simulated answers are never in the same."""
+        """Everything that was collected, as one ZIP file; real and simulated answers are never in the same file."""
         if await self.site.session(request) is None:
             return redirect("/admin")
         simulated = request.query_params.get("data") == "simulated"
@@ -157,7 +157,7 @@ class ExperimenterPages:
             session, name = await self.site.session(request), request.query_params.get("participant", "").strip()[:64]
             if session is None or not name:
                 return redirect("/admin")
-            existing = await run_in_threadpool(self._known, name)
+            existing = await run_in_threadpool(self._exists, name)
             if not existing:
                 return redirect(f"/admin?{urlencode({'unknown': name})}")
             facts = {"csrf": self.site.seal.form(session, "desk/erase"), "participant": name}
@@ -173,12 +173,12 @@ class ExperimenterPages:
         return redirect(f"/admin?{urlencode({'erased' if done else 'unknown': name})}")
 
     async def scrub(self, request: Request) -> Response:
-        """Tries again to remove from the database's files what is left of those who were erased."""
+        """Tries again to remove from the database's files what is left of erased participants."""
         await self._allowed(request, "scrub")
         await run_in_threadpool(self.site.store.scrub)
         return redirect("/admin")
 
-    def _known(self, name: str) -> bool:
+    def _exists(self, name: str) -> bool:
         return any(
             visit.participant == name
             for simulated in (False, True)

@@ -1,4 +1,4 @@
-"""What a participant's form says: the reply to a page, or which of its fields cannot be taken and why."""
+"""Reads the form that a participant sent: the reply to a page, or which of its fields are refused and why."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from snellen.study.schedule import CHOICES, Page
 from snellen.study.tasks import AnswerError, SentAnswer, Task, find_task
 from snellen.study.web.security import Form, first
 
-LONGEST_DAY = 86_400_000
-"""Milliseconds on one page that a browser is believed; more is a broken clock."""
+LONGEST_TIME = 86_400_000
+"""The longest time on a page that is taken from a browser, in milliseconds: a day. More is a broken clock."""
 
 
 @dataclass(frozen=True)
 class FormReply:
-    """A form that was read: what to keep of it, or the sentence (by name) that belongs beside each refused field."""
+    """A form that was read."""
 
     content: dict[str, Any] = field(default_factory=dict)
+    """What to store (see `Reply.content`)."""
     refused: dict[str, str] = field(default_factory=dict)
+    """By field that was refused, the name of the sentence that is shown beside it."""
 
 
 def read_reply(study: Study, page: Page, form: Form) -> FormReply:
-    """The reply to a page; where something is missing or impossible, nothing of it is taken."""
+    """The reply to a page; where a field is missing or impossible, nothing is stored."""
     if page.kind == "trial":
         return _trial(find_task(page.task), form)
     if page.kind == "attention":
@@ -31,7 +33,7 @@ def read_reply(study: Study, page: Page, form: Form) -> FormReply:
         return FormReply({"value": value}) if value else FormReply(refused={"value": _why(form, "value", "missing")})
     if page.kind == "scale":
         scale = study.scales[page.scale]
-        answers = {f"s{place}": _number(form, f"s{place}", scale.points) for place in range(1, scale.items + 1)}
+        answers = {f"s{number}": _number(form, f"s{number}", scale.points) for number in range(1, scale.items + 1)}
         refused = {name: _why(form, name, "line") for name, value in answers.items() if not value}
         return FormReply(refused=refused) if refused else FormReply({"answers": list(answers.values())})
     return FormReply()
@@ -46,8 +48,8 @@ def _trial(task: Task, form: Form) -> FormReply:
 
 
 def _number(form: Form, name: str, most: int) -> int | None:
-    values = first(form, name) or ""
-    return int(values) if len(values) <= 2 and values.isascii() and values.isdigit() and 1 <= int(values) <= most else None
+    text = first(form, name) or ""
+    return int(text) if len(text) <= 2 and text.isascii() and text.isdigit() and 1 <= int(text) <= most else None
 
 
 def _why(form: Form, name: str, missing: str) -> str:
@@ -55,8 +57,8 @@ def _why(form: Form, name: str, missing: str) -> str:
 
 
 def seconds(form: Form, since: float) -> float:
-    """Time on the page: as the browser measured it, or, where it did not, since the server showed it."""
-    values = first(form, "ms") or ""
-    if values.isascii() and values.isdigit() and len(values) <= 9 and int(values) <= LONGEST_DAY:
-        return int(values) / 1000
+    """Time on the page as the browser measured it or, where it did not, `since`: the time since the server sent the page."""
+    text = first(form, "ms") or ""
+    if text.isascii() and text.isdigit() and len(text) <= 9 and int(text) <= LONGEST_TIME:
+        return int(text) / 1000
     return round(since, 3)

@@ -1,7 +1,7 @@
-"""How much of the server one visitor may take: connections, time to send a request, and the size of its parts.
+"""How much of the server one visitor may use: connections, time to send a request, and the size of its parts.
 
-uvicorn's own limits do not do it: `limit_concurrency` counts connections that are silent and refuses the requests of
-others for their sake, and its parser takes heads of any size, in any time. So its protocol is narrowed here.
+uvicorn's own limits are not enough: `limit_concurrency` also counts idle connections, and so refuses the requests of
+others; and its parser accepts heads of any size, in any time. So its protocol is limited here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from snellen.study.web.security import LARGEST, Proxies, network_of
 
 RESERVED = 128
-"""File descriptors that are kept for the database, files and the server itself."""
+"""File descriptors that are reserved for the database, files and the server itself."""
 
 SENDING = 262_144
-"""Bytes of a response that the system holds; with megabytes, nobody would see whether a slow visitor takes any."""
+"""Bytes of a response that the system buffers; with megabytes the server could not see whether a slow visitor reads any."""
 
 MOST = 2000
-"""Connections at once, also where more descriptors could be had."""
+"""Connections at once, also where there are more descriptors."""
 
 _WORDS = {
     413: b"This is more than a form of this study holds.\n",
@@ -34,18 +34,18 @@ _WORDS = {
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """What the connections of a server may take."""
+    """What the connections of a server may use."""
 
     connections: int
-    """How many there may be at once. Who comes beyond takes the place of the one that waited longest for a request."""
+    """How many there may be at once. A further connection ends the one that has waited longest for a request."""
     per_address: int
     """How many of them may come from one address; proxies that are trusted may have them all."""
     head: int = 32_768
     """Bytes of a request's first line and headers."""
     body: int = 4 * LARGEST
-    """Bytes that may follow; pages refuse forms of more than `LARGEST` themselves, with a kind word."""
+    """Bytes that may follow; pages refuse forms of more than `LARGEST` themselves, with an explanation."""
     patience: float = 30.0
-    """Seconds in which a request must have come whole, and in which somebody must take something of a response."""
+    """Seconds in which a whole request must arrive, and in which a visitor must read some part of a response."""
     pipelined: int = 16
     """Requests that may wait behind each other on one connection; browsers send none."""
     proxies: Proxies = field(default_factory=Proxies)
@@ -71,9 +71,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
     limits: ClassVar[Limits]
     counts: ClassVar[Counter[str]]
+    """By address, how many connections."""
     address = ""
+    """Empty for a trusted proxy."""
     waiting: float | None = None
-    """Since when this connection waits for a request to come whole; None while one is being answered."""
+    """Since when this connection waits for a whole request; None while a request is being answered."""
     _in_head, _left = True, 0
     _unsent: tuple[float, int] | None = None
     _watching: asyncio.TimerHandle | None = None
@@ -85,18 +87,18 @@ class LimitedProtocol(HttpToolsProtocol):
 
     # The connection --------------------------------------------------------------------------------------------------------
 
-    def connection_made(self, transport: Any) -> None:  # uvloop's is none of asyncio's
+    def connection_made(self, transport: Any) -> None:  # uvloop's does not derive from asyncio's
         super().connection_made(transport)
         host = self.client[0] if self.client else ""
         self.address = "" if host in self.limits.proxies else network_of(host)
         self.counts[self.address] += 1
         self.waiting, self._left = self.loop.time(), self.limits.head
         if self.address and self.counts[self.address] > self.limits.per_address:
-            self._take_place(
+            self._end_longest_idle(
                 [connection for connection in self.connections if getattr(connection, "address", None) == self.address]
             )
         elif len(self.connections) > self.limits.connections:
-            self._take_place(self.connections)
+            self._end_longest_idle(self.connections)
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -107,8 +109,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._watching is not None:
             self._watching.cancel()
 
-    def _take_place(self, others: Iterable[Any]) -> None:
-        """Ends the connection that has waited longest; where all are being answered, this one is turned away."""
+    def _end_longest_idle(self, others: Iterable[Any]) -> None:
+        """Ends the connection that has waited longest; where all are being answered, this one is refused."""
         idle = [
             other for other in others if other is not self and other.waiting is not None and not other.transport.is_closing()
         ]
@@ -125,7 +127,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _watch(self) -> None:
-        """Looks a few times per `patience` whether anything moves."""
+        """Checks a few times per `patience` whether anything was sent or received."""
         now, patience, size = self.loop.time(), self.limits.patience, self.transport.get_write_buffer_size()
         if self.waiting is not None and now - self.waiting > patience and not self.transport.is_closing():
             self.transport.close()

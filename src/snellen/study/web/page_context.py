@@ -1,4 +1,4 @@
-"""What a page shows, as facts for its template: nothing here may hold an arm's name, or a truth before its time."""
+"""What a page shows, as values for its template; they must not hold the name of an arm, or the truth of items that count."""
 
 from __future__ import annotations
 
@@ -17,25 +17,33 @@ AHEAD = 2
 
 
 def page_context(
-    study: Study, language: str, pages: tuple[Page, ...], place: int, replies: Mapping[str, Reply]
+    study: Study, language: str, pages: tuple[Page, ...], position: int, replies: Mapping[str, Reply]
 ) -> dict[str, Any]:
-    """The facts of one page."""
-    page = pages[place]
+    """The values of one page for its template.
+
+    Args:
+        study: the study.
+        language: of the participant.
+        pages: all pages of the participant.
+        position: which of them is shown, from 0.
+        replies: by id of the page, what the participant replied so far.
+    """
+    page = pages[position]
     facts: dict[str, Any] = {"maps": "" if page.condition.arm == NONE else page.condition.presentation}
     if page.kind == "change":
-        facts["change"] = _change(page, pages[place - 1])
+        facts["change"] = _change(page, pages[position - 1])
     elif page.kind == "task":
-        facts |= {"task": page.task, "practice": place + 1 < len(pages) and pages[place + 1].practice}
+        facts |= {"task": page.task, "practice": position + 1 < len(pages) and pages[position + 1].practice}
     elif page.kind == "attention":
-        facts |= {"wanted": page.requested, "choices": range(1, CHOICES + 1)}
+        facts |= {"requested": page.requested, "choices": range(1, CHOICES + 1)}
     elif page.kind == "scale":
         facts |= _scale(study, language, page)
     elif page.item is not None:
         facts |= _item(page.item, page)
         if page.kind == "feedback":
-            reply = replies[pages[place - 1].id]
+            reply = replies[pages[position - 1].id]
             facts |= _feedback(find_task(page.item.task), page.item, Answer.of(reply.content))
-            facts["ends"] = place + 1 == len(pages) or not pages[place + 1].practice
+            facts["ends"] = position + 1 == len(pages) or not pages[position + 1].practice
     return facts
 
 
@@ -69,7 +77,7 @@ def _item(item: Item, page: Page) -> dict[str, Any]:
 
 
 def _feedback(task: Task, item: Item, answer: Answer) -> dict[str, Any]:
-    """What was answered in practice, and what was right: a practice item is asked of nobody again."""
+    """What was answered in practice, and what was right; practice items are not asked again."""
     facts: dict[str, Any] = {"answer": answer, "score": round(task.score_answer(item.truth, answer))}
     if isinstance(item.truth, tuple):
         return facts | {"judged": list(zip(item.choices, item.truth, strict=True))}
@@ -83,7 +91,7 @@ def pictures_of(page: Page) -> tuple[Picture, ...]:
     return (*page.item.pictures[page.condition.name], *page.item.choices)
 
 
-def ahead(pages: tuple[Page, ...], place: int) -> list[str]:
-    """The names of the pictures that come next."""
-    trials = [page for page in pages[place + 1 :] if page.kind == "trial"][:AHEAD]
+def ahead(pages: tuple[Page, ...], position: int) -> list[str]:
+    """The names of the pictures of the next trials, which the browser loads in advance."""
+    trials = [page for page in pages[position + 1 :] if page.kind == "trial"][:AHEAD]
     return [picture.name for trial in trials for picture in pictures_of(trial)]

@@ -48,7 +48,7 @@ class ParticipantPages:
             Route("/end", self.end, methods=["GET"]),
         ]
 
-    # Coming ----------------------------------------------------------------------------------------------------------------
+    # Arriving --------------------------------------------------------------------------------------------------------------
 
     async def arrive(self, request: Request) -> Response:
         """The consent page; participants who have begun continue where they stopped."""
@@ -72,7 +72,7 @@ class ParticipantPages:
             "csrf": site.seal.form(token, "consent"),
             "minutes": self.minutes,
             "recruited": recruited,
-            "languages": {sentence: f"/?{urlencode({**recruited, 'lang': sentence})}" for sentence in site.sentences},
+            "languages": {language: f"/?{urlencode({**recruited, 'lang': language})}" for language in site.sentences},
             "names": {name: t("language") for name, t in site.sentences.items()},
         }
         response = site.render("consent.html", language, facts)
@@ -82,12 +82,12 @@ class ParticipantPages:
     async def consent(self, request: Request) -> Response:
         """Admits a participant, once even if the form is sent several times."""
         form, token = await read_form(request), self.site.issued(request)
-        if token is None or not self.site.seal.holds(form, token, "consent"):
+        if token is None or not self.site.seal.verifies(form, token, "consent"):
             raise HTTPException(403)
         language = first(form, "lang") or ""
         if language not in self.site.sentences:
             language = self.site.language(request)
-        simulated = self.site.rehearses(request)
+        simulated = self.site.is_simulated(request)
         try:
             recruited = self._recruited(form)
             admit = partial(self.site.store.admit, token=token, language=language, simulated=simulated, recruited=recruited)
@@ -124,27 +124,27 @@ class ParticipantPages:
         if person.state != "started":
             return redirect("/end")
         pages = site.pages(person.group, person.number)
-        place = current(pages, answered)
+        position = current(pages, answered)
         if form is not None:
-            return self._answer(token, person, pages, place, form)
-        if place is None:
+            return self._answer(token, person, pages, position, form)
+        if position is None:
             return redirect("/end")
         notice = request.query_params.get("notice", "")
         notice = notice if notice in ("answered", "resumed") and answered else ""
-        return self._show(token, person, pages, place, notice=notice)
+        return self._show(token, person, pages, position, notice=notice)
 
     def _answer(self, token: str, person: Participant, pages: tuple[Page, ...], awaited: int | None, form: Form) -> Response:
         site, name = self.site, first(form, "page") or ""
-        place = next((at for at, page in enumerate(pages) if page.id == name), None)
-        since = site.seal.since(first(form, "shown"), token, name) if place is not None else None
-        if place is None or since is None or not site.seal.holds(form, token, name):
+        position = next((index for index, page in enumerate(pages) if page.id == name), None)
+        since = site.seal.since(first(form, "shown"), token, name) if position is not None else None
+        if position is None or since is None or not site.seal.verifies(form, token, name):
             raise HTTPException(403)
-        if place != awaited:
+        if position != awaited:
             return redirect("/page?notice=answered")
-        filled = read_reply(site.study, pages[place], form)
+        filled = read_reply(site.study, pages[position], form)
         if filled.refused:
-            return self._show(token, person, pages, place, form=form, filled=filled)
-        last = place == len(pages) - 1
+            return self._show(token, person, pages, position, form=form, filled=filled)
+        last = position == len(pages) - 1
         if not site.store.reply(person, name, filled.content, seconds(form, since), last=last):
             return redirect("/page?notice=answered")
         return redirect("/end" if last else "/page")
@@ -154,31 +154,31 @@ class ParticipantPages:
         token: str,
         person: Participant,
         pages: tuple[Page, ...],
-        place: int,
+        position: int,
         *,
         notice: str = "",
         form: Form | None = None,
         filled: FormReply | None = None,
     ) -> Response:
-        site, page = self.site, pages[place]
-        settings = form or {}
+        site, page = self.site, pages[position]
+        sent = form or {}
         facts: dict[str, Any] = {
             "kind": page.kind,
             "page": page.id,
-            "progress": (place + 1, len(pages)),
+            "progress": (position + 1, len(pages)),
             "csrf": site.seal.form(token, page.id),
-            # A form that comes back was first shown earlier, and time has been spent on it.
-            "shown": (first(settings, "shown") if form else None) or site.seal.shown(token, page.id),
-            "ms": first(settings, "ms") or "",
+            # A form that is shown again after a refusal keeps the time of its first showing.
+            "shown": (first(sent, "shown") if form else None) or site.seal.shown(token, page.id),
+            "ms": first(sent, "ms") or "",
             "notice": notice,
             "refused": filled.refused if filled else {},
             "focus": next(iter(filled.refused)) if filled else "",
-            "entered": {name: values[0][:20] for name, values in settings.items() if values},
-            "chosen": settings.get("chosen", []),
-            "ahead": ahead(pages, place),
+            "entered": {name: values[0][:20] for name, values in sent.items() if values},
+            "chosen": sent.get("chosen", []),
+            "ahead": ahead(pages, position),
         }
         replies = site.store.replies(person) if page.kind == "feedback" else {}
-        facts |= page_context(site.study, person.language, pages, place, replies)
+        facts |= page_context(site.study, person.language, pages, position, replies)
         return site.render(f"{page.kind}.html", person.language, facts, 422 if filled else 200)
 
     # Withdrawing -----------------------------------------------------------------------------------------------------------
@@ -197,13 +197,13 @@ class ParticipantPages:
             return redirect("/end")
         if form is None:
             return site.render("withdraw.html", person.language, {"csrf": site.seal.form(token, "withdraw")})
-        if not site.seal.holds(form, token, "withdraw"):
+        if not site.seal.verifies(form, token, "withdraw"):
             raise HTTPException(403)
         site.store.withdraw(person)
         return redirect("/end")
 
     async def end(self, request: Request) -> Response:
-        """The last page: what it was about, and the completion code; or, after leaving early, that nothing is used."""
+        """The last page: what the study was about, and the completion code; after withdrawing, that no answer is used."""
         return await self.site.in_thread(self._end, request)
 
     def _end(self, request: Request) -> Response:
@@ -227,18 +227,18 @@ class ParticipantPages:
 
 
 def current(pages: tuple[Page, ...], answered: Container[str]) -> int | None:
-    """The place of the first page without a reply; None where all have one."""
-    return next((place for place, page in enumerate(pages) if page.id not in answered), None)
+    """The position (from 0) of the first page without a reply; None where all have one."""
+    return next((position for position, page in enumerate(pages) if page.id not in answered), None)
 
 
 def points(pages: tuple[Page, ...], replies: Mapping[str, Reply]) -> int | None:
-    """The sum of all scores that count in tasks whose points are told at the end; None without such a task."""
+    """The sum of all scores that count in tasks whose points are shown at the end; None without such a task."""
     scores: list[float] = []
-    message = False
+    has_points = False
     for page in pages:
         if page.kind == "trial" and page.item and not page.practice and find_task(page.task).traits.points_at_end:
-            message = True
+            has_points = True
             if page.id in replies:
                 answer = Answer.of(replies[page.id].content)
                 scores.append(find_task(page.task).score_answer(page.item.truth, answer))
-    return round(sum(scores)) if message else None
+    return round(sum(scores)) if has_points else None

@@ -51,7 +51,7 @@ HEADERS: dict[str, str] = {
     "cross-origin-resource-policy": "same-origin",
     "x-robots-tag": "noindex, nofollow",
 }
-"""What every response carries."""
+"""Sent with every response."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,10 @@ class SecureHeaders:
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = message.setdefault("headers", [])
-                kept = [] if any(name.lower() == b"cache-control" for name, _ in own) else [(b"cache-control", b"no-store")]
-                message["headers"] = [*own, *always, *kept]
+                caching = (
+                    [] if any(name.lower() == b"cache-control" for name, _ in own) else [(b"cache-control", b"no-store")]
+                )
+                message["headers"] = [*own, *always, *caching]
             await send(message)
 
         await self.app(scope, receive, guarded)
@@ -120,7 +122,7 @@ def same(first_secret: str | None, other: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Seal:
-    """Signs what the server gives out: tokens of participants, forms (by visitor and page), and when a page was sent."""
+    """Signs what the server sends: tokens of participants, forms (by visitor and page), and when a page was sent."""
 
     study: Study
     now: Callable[[], float] = time.time
@@ -129,7 +131,7 @@ class Seal:
         return Signer(self.study.key, "\0".join(context), key_derivation="hmac", digest_method=hashlib.sha256)
 
     def signed(self, token: str) -> str:
-        """A participant's token with its mark, for a cookie."""
+        """A participant's token with its signature, for a cookie."""
         return self._signer("participant").sign(token).decode()
 
     def issued(self, cookie: str) -> str | None:
@@ -140,24 +142,26 @@ class Seal:
             return None
 
     def form(self, token: str, page: str) -> str:
-        """The mark of a form."""
+        """The signature of a form: of a page, for the holder of a token."""
         return self._signer("form", token).get_signature(page).decode()
 
-    def holds(self, form: Form, token: str, page: str) -> bool:
-        """Whether a form carries the mark."""
-        mark = first(form, "csrf") or ""
-        # A form that was open while the server was updated carries the mark of an earlier version.
-        return self._signer("form", token).verify_signature(page, mark) or same(mark, self.study.sign("form", token, page))
+    def verifies(self, form: Form, token: str, page: str) -> bool:
+        """Whether a form carries the signature of this page and token."""
+        signature = first(form, "csrf") or ""
+        # A form that was open while the server was updated carries a signature in an earlier format.
+        return self._signer("form", token).verify_signature(page, signature) or same(
+            signature, self.study.sign("form", token, page)
+        )
 
     def shown(self, token: str, page: str) -> str:
-        """When a page was shown: now, signed."""
+        """The current time, signed: when a page was sent."""
         return self._signer("shown", token, page).sign(str(round(self.now() * 1000))).decode()
 
     def since(self, shown: str | None, token: str, page: str) -> float | None:
-        """Seconds since a page was shown; None where that is not signed by this server."""
-        at, _, mark = (shown or "").partition(".")
+        """Seconds since a page was sent, from the result of `shown`; None where this server did not sign it."""
+        at, _, signature = (shown or "").partition(".")
         signed = self._signer("shown", token, page).validate(shown or "")
-        if not signed and not same(mark, self.study.sign("shown", token, page, at)[:32]):  # as above
+        if not signed and not same(signature, self.study.sign("shown", token, page, at)[:32]):  # as in `verifies`
             return None
         return max(0.0, self.now() - int(at) / 1000)
 
@@ -180,10 +184,10 @@ RATES: dict[Kind, Rate] = {
     "arrive": Rate(400, 5.0),
     "login": Rate(10, 0.1),
 }
-"""Per address. A lecture hall of three hundred behind one address gets through; somebody who tries passwords does not."""
+"""Per address: enough for three hundred participants behind one address, and not enough to guess passwords."""
 
 ADDRESSES = 20_000
-"""Addresses whose rates are remembered; the ones that were quiet longest are forgotten first."""
+"""Addresses whose rates are in memory; those without requests for longest are dropped first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +246,7 @@ class Proxies:
 
 
 class Forwarded(ProxyHeadersMiddleware):
-    """Puts the last address before our own proxies into the place of theirs, over all lines of X-Forwarded-For.
+    """Replaces the address of a trusted proxy by the last address before all such proxies, from X-Forwarded-For.
 
     The header is ignored where it comes from any other address; a warning is logged once.
     """
@@ -257,7 +261,7 @@ class Forwarded(ProxyHeadersMiddleware):
         if stranger and not self.warned and any(name == b"x-forwarded-for" for name, _ in scope["headers"]):
             self.warned = True
             log.warning(
-                "X-Forwarded-For came from an address that is no announced proxy, and is ignored; "
+                "X-Forwarded-For came from an address that is no trusted proxy, and is ignored; "
                 "if there is a proxy in front, give its address: --behind-proxy --proxies ADDRESS"
             )
         await super().__call__(scope, receive, send)  # type: ignore[arg-type]
@@ -276,5 +280,5 @@ def network_of(host: str) -> str:
         return host[:64]
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)
-    # Who has one address of version 6 has 2**64 of them, unless it is one of version 4 in disguise.
+    # A visitor usually owns all 2**64 addresses of an IPv6 network; an IPv4-mapped address is a single one.
     return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False))

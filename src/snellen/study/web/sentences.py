@@ -22,38 +22,38 @@ _CODE = re.compile(r"`(.+?)`")
 
 @dataclass(frozen=True, eq=False)
 class Sentences:
-    """Every sentence in one language; `t("tasks.*.question", "betting")` is the one of that task, as plain text."""
+    """Every sentence in one language; `t("tasks.*.question", "betting")` is the question of that task."""
 
     language: str
     texts: Mapping[str, str]
     _rich: dict[tuple[str, ...], Markup] = field(default_factory=dict)
 
-    def __call__(self, name: str, *places: str, **words: object) -> str:
-        """A sentence as plain text; every star in its name stands for one of `places`."""
-        text = _joined(self.texts[_named(name, places)])
+    def __call__(self, name: str, *parts: str, **words: object) -> str:
+        """A sentence as plain text; every star in its name stands for one of `parts`."""
+        text = _joined(self.texts[_named(name, parts)])
         return _WORD.sub(lambda match: str(words[match[1]]), text) if words else text
 
-    def line(self, name: str, *places: str, **words: object) -> Markup:
+    def line(self, name: str, *parts: str, **words: object) -> Markup:
         """A sentence with its bold words."""
-        return _filled(_marked(self.texts[_named(name, places)]), words)
+        return _filled(_marked(self.texts[_named(name, parts)]), words)
 
-    def rich(self, name: str, *places: str, **words: object) -> Markup:
+    def rich(self, name: str, *parts: str, **words: object) -> Markup:
         """A text in paragraphs, with its bold words."""
-        key = (name, *places)
+        key = (name, *parts)
         if key not in self._rich:
-            parts = re.split(r"\n\s*\n", self.texts[_named(name, places)].strip())
-            self._rich[key] = Markup("\n").join(Markup("<p>{}</p>").format(_marked(part)) for part in parts)
+            paragraphs = re.split(r"\n\s*\n", self.texts[_named(name, parts)].strip())
+            self._rich[key] = Markup("\n").join(Markup("<p>{}</p>").format(_marked(text)) for text in paragraphs)
         return _filled(self._rich[key], words)
 
 
-def _named(name: str, places: tuple[str, ...]) -> str:
-    for place in places:
-        name = name.replace("*", place, 1)
+def _named(name: str, parts: tuple[str, ...]) -> str:
+    for part in parts:
+        name = name.replace("*", part, 1)
     return name
 
 
 def _joined(text: str) -> str:
-    """In one line, which does not break before a sign of per cent."""
+    """On one line, with no-break spaces before per cent signs."""
     return " ".join(text.split()).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
@@ -67,7 +67,13 @@ def _filled(text: Markup, words: Mapping[str, object]) -> Markup:
 
 
 def flat(texts: Mapping[str, Any], owner: str, before: str = "") -> Iterator[tuple[str, str]]:
-    """Every sentence with its name, `consent.heading`."""
+    """Every sentence with its name, such as `consent.heading`.
+
+    Args:
+        texts: sentences, nested by name.
+        owner: the file, for errors.
+        before: the beginning of all names.
+    """
     for name, value in texts.items():
         if isinstance(value, Mapping):
             yield from flat(value, owner, f"{before}{name}.")
@@ -78,7 +84,7 @@ def flat(texts: Mapping[str, Any], owner: str, before: str = "") -> Iterator[tup
 
 
 def words(text: str) -> set[str]:
-    """The words in braces that a sentence wants filled in."""
+    """The words in braces, which are filled in."""
     return set(_WORD.findall(text))
 
 
@@ -101,7 +107,7 @@ def check_texts(study: Study) -> dict[str, Sentences]:
     """The sentences of a study by language; a name or a word in braces that is missing is refused before anybody reads.
 
     Sentences of the experimenter's page that a study lacks, because it is older than they are, are Snellen's own.
-    Sentences of tasks that the study does not have are left aside.
+    Sentences of tasks that the study does not have are ignored.
     """
     tasks = {plan.task for plan in study.protocol.tasks}
     required = _of_tasks(shipped(), tasks)

@@ -20,7 +20,7 @@ HOURS = 12
 
 @dataclass(frozen=True, eq=False)
 class Sessions:
-    """The logins of one study. The store remembers those that were ended early, also for other servers and later ones."""
+    """The logins of one study. The store holds those that were ended early, so that other servers refuse them too."""
 
     study: Study
     store: AnswerStore
@@ -48,7 +48,7 @@ class Sessions:
 
 
 class _Signer(TimestampSigner):
-    """itsdangerous' signer with a clock that can be given to it."""
+    """itsdangerous' signer with a clock that tests can set."""
 
     def __init__(self, now: Callable[[], float], key: bytes, salt: str) -> None:
         super().__init__(key, salt, key_derivation="hmac", digest_method=hashlib.sha256)

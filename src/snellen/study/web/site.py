@@ -33,10 +33,10 @@ T = TypeVar("T")
 
 TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "png": "image/png"}
 PERSON_SECONDS = 20.0
-"""How long it is remembered who holds a token, for pictures and problems; pages ask the store every time."""
+"""How long the participant of a token is cached, for pictures and error pages; other pages ask the store every time."""
 
 THREADS = 12
-"""How many requests may wait for the database at once; more would only stand in each other's way."""
+"""How many requests may wait for the database at once; more would only slow each other down."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,64}")
 
@@ -47,7 +47,9 @@ class StaticFile:
 
     content: bytes
     type: str
+    """Its media type."""
     version: str
+    """A hash of the content."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,17 +59,21 @@ class Site:
     study: Study
     store: AnswerStore
     sentences: Mapping[str, Sentences]
+    """By language."""
     files: Mapping[str, StaticFile]
+    """By name."""
     templates: jinja2.Environment
     pages: Callable[[int, int], tuple[Page, ...]]
+    """`Study.pages`, cached: the pages of a participant, by group and number."""
     seal: Seal
     sessions: Sessions
     rates: Rates
     secure: bool
+    """Whether the study is reached by https only."""
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "page"))
-    one_by_one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
-    """Passwords are checked behind each other, so that many who guess cannot take the whole machine."""
-    _people: dict[str, tuple[float, Participant]] = field(default_factory=dict)
+    password_limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    """Passwords are checked one at a time, so that guessing them cannot use up the whole machine."""
+    _participants: dict[str, tuple[float, Participant]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     @staticmethod
@@ -84,7 +90,7 @@ class Site:
         )
         environment.globals["static"] = {name: f"/static/{name}?{file.version}" for name, file in files.items()}
         environment.globals["title"] = study.protocol.title
-        # After a crash all come back in the same second, and would all wait for this.
+        # Compiled now, because after a crash all participants come back in the same second and would wait for it.
         for path in resources.files("snellen.study.web").joinpath("pages").iterdir():
             if path.name.endswith(".html"):
                 environment.get_template(path.name)
@@ -110,7 +116,7 @@ class Site:
         """Runs work that may wait for the database in a thread; cheaper than anyio's threads."""
         return await asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments)
 
-    # Who is asking ---------------------------------------------------------------------------------------------------------
+    # Requests -------------------------------------------------------------------------------------------------------------
 
     def cookie(self, name: str) -> str:
         """The name of a cookie; two studies at one address must not read each other's."""
@@ -119,40 +125,40 @@ class Site:
     def token(self, request: Request) -> str | None:
         """The participant's token in the cookie, if it has the form of one."""
         result = request.cookies.get(self.cookie("snellen"), "")
-        # Who began with an earlier version has a cookie without a mark; whether somebody has begun with it, the store knows.
+        # Cookies of earlier versions have no signature; the store decides whether such a token is valid.
         return self.seal.issued(result) or (result if _TOKEN.fullmatch(result) else None)
 
     def issued(self, request: Request) -> str | None:
         """The token in the cookie, if this server signed it."""
         return self.seal.issued(request.cookies.get(self.cookie("snellen"), ""))
 
-    def rehearses(self, request: Request) -> bool:
-        """Whether a request is one of a simulated participant."""
+    def is_simulated(self, request: Request) -> bool:
+        """Whether a request comes from a simulated participant."""
         return same(request.headers.get(REHEARSAL), self.study.rehearsal)
 
     def address(self, request: Request) -> str:
-        """Whom a request is counted for."""
+        """The address to which the limits of a request apply."""
         return address_of(request)
 
     async def person(self, token: str | None) -> Participant | None:
         """The participant who holds a token, cached for some seconds."""
         if token is None:
             return None
-        cached, now = self._people.get(token), time.monotonic()
+        cached, now = self._participants.get(token), time.monotonic()
         if cached is not None and now < cached[0]:
             return cached[1]
         participant = await self.in_thread(self.store.find, token)
         with self._lock:
-            if len(self._people) >= 4096:
-                self._people.clear()
+            if len(self._participants) >= 4096:
+                self._participants.clear()
             if participant is not None:
-                self._people[token] = (now + PERSON_SECONDS, participant)
+                self._participants[token] = (now + PERSON_SECONDS, participant)
         return participant
 
     def forget(self) -> None:
         """Clears the cache of participants."""
         with self._lock:
-            self._people.clear()
+            self._participants.clear()
 
     async def session(self, request: Request) -> str | None:
         """The valid login of the experimenter in a request, or None."""
@@ -170,10 +176,17 @@ class Site:
                     return language
         return next(iter(self.sentences))
 
-    # Answers ---------------------------------------------------------------------------------------------------------------
+    # Responses -------------------------------------------------------------------------------------------------------------
 
     def render(self, template: str, language: str, facts: Mapping[str, Any], status: int = 200) -> HTMLResponse:
-        """A page in a language."""
+        """A page.
+
+        Args:
+            template: the name of its file.
+            language: of its sentences.
+            facts: the values of the template.
+            status: the HTTP status.
+        """
         sentences = self.sentences[language]
         text = self.templates.get_template(template).render(facts, t=sentences, language=language)
         return HTMLResponse(text, status)
@@ -183,7 +196,7 @@ class Site:
         return self.render("message.html", language, {"kind": kind, "name": name, "words": words}, status)
 
     def set_cookie(self, response: Response, name: str, value: str, *, strict: bool, seconds: int) -> None:
-        """Sets a cookie that scripts and other sites cannot use."""
+        """Sets a cookie that scripts and other sites cannot use; a `strict` one is not sent with links from other sites."""
         response.set_cookie(
             self.cookie(name),
             value,

@@ -5,7 +5,7 @@ if (box) {
   box.closest("label").hidden = false;
   try { box.checked = localStorage.getItem("refresh") !== "no"; } catch { /* storage may be forbidden */ }
   box.addEventListener("change", () => {
-    try { localStorage.setItem("refresh", box.checked ? "yes" : "no"); } catch { /* then it is forgotten */ }
+    try { localStorage.setItem("refresh", box.checked ? "yes" : "no"); } catch { /* then it is not stored */ }
   });
   setInterval(async () => {
     const live = document.querySelector("#live");

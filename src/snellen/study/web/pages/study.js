@@ -1,7 +1,7 @@
 // Nothing here is needed to take part: numbers become sliders, time is measured more finely, pictures are loaded ahead.
 "use strict";
 
-// A form is sent once, however often the button is pressed; whoever stops a slow line may send it again after a while.
+// A form is sent once, however often the button is pressed; on a slow line it can be sent again after ten seconds.
 for (const form of document.forms) {
   let sent = -Infinity;
   form.addEventListener("submit", (event) => {
@@ -15,13 +15,13 @@ addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();
 });
 
-// Time on the page, while it is to be seen; after reloading, the clock goes on.
+// Time on the page while it is visible; after reloading, the clock goes on.
 const timed = document.querySelector("form[data-timed]");
 if (timed) {
   const name = "snellen " + timed.elements.csrf.value.slice(0, 16);
-  let kept = 0;
-  try { kept = Number(sessionStorage.getItem(name)) || 0; } catch { /* storage may be forbidden */ }
-  let spent = Math.max(Number(timed.elements.ms.value) || 0, kept);
+  let stored = 0;
+  try { stored = Number(sessionStorage.getItem(name)) || 0; } catch { /* storage may be forbidden */ }
+  let spent = Math.max(Number(timed.elements.ms.value) || 0, stored);
   let since = document.hidden ? null : performance.now();
   const total = () => Math.round(spent + (since === null ? 0 : performance.now() - since));
   document.addEventListener("visibilitychange", () => {
@@ -34,7 +34,7 @@ if (timed) {
   });
 }
 
-// A number gets a slider beside it, which stands nowhere until it is touched: nobody answers with a default.
+// A number gets a slider beside it, which has no position until it is touched, so that there is no default answer.
 for (const question of document.querySelectorAll(".number")) {
   const number = question.querySelector("input");
   const slider = document.createElement("input");
@@ -68,14 +68,14 @@ for (const question of document.querySelectorAll(".number")) {
   show();
 }
 
-// What was refused is no longer held against an answer that has been given since.
+// The sentence about a refused field disappears when the field is changed.
 for (const question of document.querySelectorAll(".question, .statement")) {
   const forgive = () => {
-    for (const one of [question, ...question.querySelectorAll("[aria-invalid]")]) {
-      one.removeAttribute("aria-invalid");
-      const left = (one.getAttribute("aria-describedby") || "").split(" ").filter((id) => id && !id.endsWith("-wrong"));
-      if (left.length) one.setAttribute("aria-describedby", left.join(" "));
-      else one.removeAttribute("aria-describedby");
+    for (const element of [question, ...question.querySelectorAll("[aria-invalid]")]) {
+      element.removeAttribute("aria-invalid");
+      const left = (element.getAttribute("aria-describedby") || "").split(" ").filter((id) => id && !id.endsWith("-wrong"));
+      if (left.length) element.setAttribute("aria-describedby", left.join(" "));
+      else element.removeAttribute("aria-describedby");
     }
     for (const sentence of question.querySelectorAll(".wrong")) sentence.remove();
   };
@@ -83,7 +83,7 @@ for (const question of document.querySelectorAll(".question, .statement")) {
   question.addEventListener("click", (event) => { if (event.target.type === "range") forgive(); });
 }
 
-// Pictures of the next pages, once this one is complete.
+// Pictures of the next pages, once this page is complete.
 const next = document.querySelector("main[data-ahead]");
 if (next) {
   addEventListener("load", () => {
