@@ -31,7 +31,7 @@ def samples(labels, groups=None) -> pd.DataFrame:
 def test_every_class_of_the_model_is_shown_so_images_are_drawn():
     for classes, each in ((2, 50), (10, 6), (100, 2)):
         sampling = sampling_of(samples([at % classes for at in range(classes * each)]), classes)
-        assert (sampling.unit, sampling.words, sampling.only, sampling.few) == ("image", "", False, False)
+        assert (sampling.unit, sampling.words, sampling.shown_classes_only, sampling.too_few) == ("image", "", False, False)
 
 
 def test_one_image_per_class_stands_for_itself():
@@ -40,7 +40,7 @@ def test_one_image_per_class_stands_for_itself():
 
 def test_with_few_classes_of_many_verdicts_are_about_these():
     sampling = sampling_of(samples([at % 5 for at in range(100)]), 1000)
-    assert (sampling.unit, sampling.only) == ("image", True)
+    assert (sampling.unit, sampling.shown_classes_only) == ("image", True)
     assert sampling.words == (
         f"images show 5 of the model's 1000 classes, fewer than {MINIMUM_CLASSES}: "
         "verdicts are about these classes only, not about others"
@@ -48,7 +48,7 @@ def test_with_few_classes_of_many_verdicts_are_about_these():
     assert certainty(100, sampling).enough
     assert certainty(100, sampling).words.endswith(sampling.words)
     # One class of two is not the whole either.
-    assert sampling_of(samples([1] * 60), 2).only
+    assert sampling_of(samples([1] * 60), 2).shown_classes_only
 
 
 def test_many_classes_of_more_are_drawn_as_a_whole():
@@ -64,10 +64,10 @@ def test_many_classes_of_more_are_drawn_as_a_whole():
 def test_groups_are_always_drawn_and_too_few_give_no_verdict():
     labels = [at % 2 for at in range(120)]
     sampling = sampling_of(samples(labels, [f"patient {at % 12}" for at in range(120)]), 2)
-    assert (sampling.unit, sampling.few) == ("group", False)
+    assert (sampling.unit, sampling.too_few) == ("group", False)
     assert sampling.words.startswith("images come in 12 groups, which are drawn as a whole")
     few = sampling_of(samples(labels, [f"patient {at % 9}" for at in range(120)]), 2)
-    assert few.few
+    assert few.too_few
     assert certainty(120, few).words == f"9 groups are too few for a verdict, which needs at least {MINIMUM_GROUPS}"
     assert not certainty(120, few).enough
     # A sample without a group stands for itself.
@@ -79,7 +79,7 @@ def test_groups_are_always_drawn_and_too_few_give_no_verdict():
 
 def test_a_run_without_labels_and_groups_says_so():
     sampling = sampling_of(samples([None] * 40), 1000)
-    assert (sampling.unit, sampling.only) == ("image", False)
+    assert (sampling.unit, sampling.shown_classes_only) == ("image", False)
     assert sampling.words == "neither classes nor groups of the images are known, so each counts as drawn by itself"
 
 

@@ -199,7 +199,7 @@ class Recommendation:
         ]
         if any(evidence.reason in TOO_FEW.values() for evidence in tested):
             cautions.insert(0, run_certainty(self.card_set.run).words)
-        elif (sampling := run_sampling(self.card_set.run)).only:
+        elif (sampling := run_sampling(self.card_set.run)).shown_classes_only:
             cautions.insert(0, sampling.words)
         return (*self.card_set.notes, *(caution for caution in (*cautions, *self._weak_sensitivities()) if caution))
 

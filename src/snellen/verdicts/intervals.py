@@ -1,4 +1,4 @@
-"""Intervals of many means that hold together: bootstrap-t over images, or over whole clusters of them."""
+"""Simultaneous intervals of many means: bootstrap-t over images, or over whole clusters of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def simultaneous(
     seed: int = 0,
     clusters: Clusters | None = None,
 ) -> Intervals:
-    """Intervals of the mean of every column that hold together at this level.
+    """Simultaneous intervals of the mean of every column: with probability `level` all of them hold their true mean.
 
     The mean of each bootstrap draw is divided by the standard error of the same draw (bootstrap-t, Efron and Tibshirani
     1993), and both ends are found separately, so that intervals of skewed scores are not too narrow at one end. No interval
@@ -42,7 +42,14 @@ def simultaneous(
     single images, and Student's interval has as many degrees of freedom as there are clusters, less one.
 
     Columns whose values are all equal have an interval without width. Neither they nor columns with too few values for a
-    verdict widen the others; the latter hold together among themselves.
+    verdict widen the others; the intervals of the latter are simultaneous among themselves.
+
+    Args:
+        values: a score per image and column; NaN where undefined.
+        level: the probability that all intervals hold together.
+        resamples: how many bootstrap draws.
+        seed: of the draws.
+        clusters: the number of each image's cluster; None where each image is drawn by itself.
     """
     defined = ~np.isnan(values)
     mean, error, n, groups = standard_error(values, clusters)
@@ -51,17 +58,17 @@ def simultaneous(
     low, high = np.full(len(mean), np.nan), np.full(len(mean), np.nan)
     low[groups >= 2] = high[groups >= 2] = mean[groups >= 2]
     # Rounding leaves a trace of spread in columns whose values are all equal.
-    moving = (groups >= 2) & (error > 1e-12 * np.where(defined, np.abs(values), 0.0).max(axis=0, initial=0.0))
-    for family in (n >= MINIMUM_IMAGES, n < MINIMUM_IMAGES):
-        at = np.flatnonzero(moving & family)
+    varying = (groups >= 2) & (error > 1e-12 * np.where(defined, np.abs(values), 0.0).max(axis=0, initial=0.0))
+    for chosen in (n >= MINIMUM_IMAGES, n < MINIMUM_IMAGES):
+        at = np.flatnonzero(varying & chosen)
         if len(at):
-            above, below = _reach(sums[:, at], counts[:, at], level, resamples, seed)
+            above, below = _half_widths(sums[:, at], counts[:, at], level, resamples, seed)
             least = np.array([student_quantile(0.5 + level / 2, int(group) - 1) for group in groups[at]])
             low[at], high[at] = (
                 mean[at] - np.maximum(above, least) * error[at],
                 mean[at] + np.maximum(below, least) * error[at],
             )
-    return Intervals(mean=mean, low=low, high=high, n=n, error=np.where(moving, error, 0.0), clusters=groups)
+    return Intervals(mean=mean, low=low, high=high, n=n, error=np.where(varying, error, 0.0), clusters=groups)
 
 
 def standard_error(
@@ -89,7 +96,7 @@ def _error(
     return np.asarray(np.sqrt((sums**2).sum(axis=0) * groups / (groups - 1)) / n)
 
 
-def _reach(
+def _half_widths(
     sums: Float[np.ndarray, "clusters columns"],
     counts: Float[np.ndarray, "clusters columns"],
     level: float,
@@ -114,17 +121,17 @@ def _reach(
     means, squares, products, sizes = np.split(drawn, np.cumsum([columns, columns, len(uneven)]), axis=1)
     squares = squares - size * means**2
     squares[:, uneven] += means[:, uneven] ** 2 * (size[uneven] + sizes) - 2 * means[:, uneven] * products
-    # A draw may hold one cluster many times; its own error then is nearly nothing, and says nothing.
+    # A draw may hold one cluster many times; its error is then nearly zero and says nothing.
     least = 0.1 * _error(sums, n, groups)
-    own = np.maximum(np.sqrt(np.maximum(squares, 0.0) / (n * (groups - 1) / groups)), least)
-    # A draw without any defined value of a column is NaN there, and strays nowhere.
+    draw_error = np.maximum(np.sqrt(np.maximum(squares, 0.0) / (n * (groups - 1) / groups)), least)
+    # A draw without any defined value of a column is NaN there, and counts as no deviation.
     with np.errstate(invalid="ignore", divide="ignore"):
-        strayed = np.nan_to_num(means / own)
+        deviations = np.nan_to_num(means / draw_error)
     tail = 1 - (1 - level) / 2
 
-    def together(side: Float[np.ndarray, "resamples columns"]) -> Float[np.ndarray, " columns"]:
-        alone = np.quantile(side, tail, axis=0)
-        alone = np.maximum(alone, max(float(np.quantile(alone, 0.75)), 1.0))
-        return np.asarray(alone * np.quantile((side / alone).max(axis=1), tail))
+    def simultaneous_quantile(side: Float[np.ndarray, "resamples columns"]) -> Float[np.ndarray, " columns"]:
+        single = np.quantile(side, tail, axis=0)
+        single = np.maximum(single, max(float(np.quantile(single, 0.75)), 1.0))
+        return np.asarray(single * np.quantile((side / single).max(axis=1), tail))
 
-    return together(strayed), together(-strayed)
+    return simultaneous_quantile(deviations), simultaneous_quantile(-deviations)

@@ -15,6 +15,7 @@ class PairedDifference:
     """The mean difference between a method and a control on the same images; positive means that the method is better."""
 
     control: str
+    """Its label."""
     mean: Number
     low: Number
     high: Number
@@ -22,7 +23,7 @@ class PairedDifference:
     margin: Number
     """A difference within this margin does not matter."""
     spread: Number
-    """The standard error times the root of `n`."""
+    """The standard error times the root of `n`: the standard deviation of differences, where images are drawn one by one."""
     n: int
     """Images on which both scores are defined."""
     clusters: int | None = None
@@ -50,11 +51,11 @@ class PairedDifference:
 
 
 def further_images(against: Sequence[PairedDifference], images: int | None = None) -> int | None:
-    """How many more images would decide a verdict with a probability of 80 %, if differences stay as they are.
+    """How many more images would decide a verdict with a probability of 80 %, if means and spreads stay as they are.
 
     None where no number of images would.
 
-    A pass takes enough images for every control, a fail takes enough for one. Of `images`, only those on which both scores
+    A pass needs enough images for every control, a fail enough for one. Of `images`, only those on which both scores
     are defined count, and further images are expected to define as large a share.
     """
     doubtful = sum(not difference.better for difference in against)
@@ -77,7 +78,7 @@ def further_images(against: Sequence[PairedDifference], images: int | None = Non
 
 
 def images_for_axiom(gap: PairedDifference, images: int) -> int | None:
-    """The same for an axiom: `gap` is the distance from the best value, with the tolerance in place of the margin."""
+    """The same for an axiom: `gap` is the distance from the best value, with the tolerance as its margin."""
     beyond = gap.mean - gap.margin
     reach = _reaches(gap)[0 if beyond > 0 else 1]
     return _more(_images(reach + _z(0.2), gap.spread, abs(beyond)), gap.n, images)

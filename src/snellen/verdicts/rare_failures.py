@@ -31,26 +31,33 @@ def worst_value(metric: MetricSpec) -> float:
 
 
 def rare_failure_note(
-    own: Float[np.ndarray, " images"],
-    rivals: Float[np.ndarray, "images controls"],
+    method_scores: Float[np.ndarray, " images"],
+    control_scores: Float[np.ndarray, "images controls"],
     against: Sequence[PairedDifference],
     worst: float,
     unit: Unit,
 ) -> str:
     """A caveat for a pass that unseen failures could undo; empty for other passes.
 
-    `against` has an entry per column of `rivals`. A failure is taken to score as badly as the metric allows or, without
-    such an end, as the worst map of the test did.
+    A failure is assumed to score as badly as the metric allows or, where its scores have no bound, as the worst map of the
+    test did.
+
+    Args:
+        method_scores: a score of the method per image; larger is better here and below.
+        control_scores: the scores of the controls.
+        against: the difference between the method and each control, in the order of the columns.
+        worst: the worst score that the metric can give; -inf where there is none (see `worst_value`).
+        unit: what was drawn at random.
     """
     bounded = not math.isinf(worst)
     if not bounded:
-        worst = float(np.nanmin(np.concatenate([own[:, None], rivals], axis=1)))
-    for place, difference in enumerate(against):
+        worst = float(np.nanmin(np.concatenate([method_scores[:, None], control_scores], axis=1)))
+    for column, difference in enumerate(against):
         share = HIDDEN / difference.units
-        lost = difference.mean + float(np.nanmean(rivals[:, place])) - worst
-        differences = own - rivals[:, place]
+        loss = difference.mean + float(np.nanmean(control_scores[:, column])) - worst
+        differences = method_scores - control_scores[:, column]
         uninformative = not bounded and _few(differences[~np.isnan(differences)])
-        if uninformative or difference.low <= share * lost:
+        if uninformative or difference.low <= share * loss:
             return _sentence(min(difference.units for difference in against), unit)
     return ""
 

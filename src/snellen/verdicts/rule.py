@@ -1,8 +1,8 @@
 """The rule by which a method passes, fails or stays undecided in a test: against controls, or within a tolerance.
 
-The intervals of all comparisons of a test (every method with every control) hold *together* at 98 %: each is so many
-standard errors wide that in 98 % of bootstrap draws of the images no comparison lies outside its own (max-t, Westfall and
-Young 1993). They are balanced (Beran 1988): a comparison with a long tail does not widen all others.
+The intervals of all comparisons of a test (every method with every control) are *simultaneous* at 98 %: each is so many
+standard errors wide that in 98 % of bootstrap draws of the images no comparison lies outside its interval (max-t, Westfall
+and Young 1993). They are balanced (Beran 1988): a comparison with a long tail does not widen all others.
 So the probability of a wrong pass or fail in a test stays below 5 %, however many methods and controls there are.
 """
 
@@ -78,12 +78,17 @@ class Judgement:
     verdict: Verdict
     reason: str
     rule: str
+    """The rule that was applied, in words."""
     mean: Number
     low: Number
     high: Number
+    """Ends of the 95 % interval of the mean; verdicts rest on those of `against`."""
     n: int
+    """Images with a defined score."""
     undefined: int
+    """Images whose score is NaN."""
     against: tuple[PairedDifference, ...] = ()
+    """The difference from each control; empty for an axiom."""
     more: int | None = None
     """How many further images would probably decide an inconclusive verdict; None where no number would."""
     unit: Unit = "image"
@@ -114,7 +119,14 @@ def judge(
     """A verdict for each method in each test (see `RULE`; `AXIOM` for a metric with a tolerance).
 
     *Not counted*: too few images, no control, nothing computed, or a metric that a control wins outright (see `OUTRIGHT`).
-    `summary` is what `summarise` returns for the same scores, where it is computed already; `sampling` is what was drawn.
+
+    Args:
+        scores: columns sample, method, metric and value.
+        spec_methods: the methods, controls included.
+        spec_metrics: the metrics.
+        seed: of the bootstrap draws.
+        summary: what `summarise` returns for the same scores, where it is computed already.
+        sampling: what was drawn at random.
     """
     if summary is None:
         summary = summarise(scores, spec_methods, spec_metrics, seed=seed, sampling=sampling)
@@ -124,19 +136,19 @@ def judge(
     fooled_by = fooled(summary)
     judgements = []
     for table in metric_tables(scores, spec_methods, spec_metrics):
-        label, own, rivals = table.metric.label, table.own, table.rivals
+        label, method_scores, control_scores = table.metric.label, table.method_scores, table.control_scores
         method_rows = [rows[(method, label)] for method in table.methods]
         if table.metric.tolerance is not None:
-            judgements += _axiom(own, table.metric, method_rows, seed, AXIOM + added, sampling.unit, clusters)
+            judgements += _axiom(method_scores, table.metric, method_rows, seed, AXIOM + added, sampling.unit, clusters)
             continue
-        differences = against_controls(own, rivals, table.controls, seed=seed, clusters=clusters)
+        differences = against_controls(method_scores, control_scores, table.controls, seed=seed, clusters=clusters)
         worst = worst_value(table.metric)
-        outright = label in fooled_by and control_win_share(own, rivals) > OUTRIGHT
+        outright = label in fooled_by and control_win_share(method_scores, control_scores) > OUTRIGHT
         for column, (row, of_method) in enumerate(zip(method_rows, differences, strict=True)):
-            compared = [place for place, difference in enumerate(of_method) if difference.n]
-            against = tuple(of_method[place] for place in compared)
+            compared = [index for index, difference in enumerate(of_method) if difference.n]
+            against = tuple(of_method[index] for index in compared)
             verdict, reason = decide_verdict(against, sampling.unit) if row.n else _nothing(row)
-            more = further_images(against, len(own)) if verdict == "inconclusive" else None
+            more = further_images(against, len(method_scores)) if verdict == "inconclusive" else None
             if outright and verdict != "not counted":
                 controls = fooled_by[label]
                 wins = "wins" if len(controls) == 1 else "win"
@@ -144,7 +156,9 @@ def judge(
                 verdict, more = "not counted", None
             note = ""
             if verdict == "pass":
-                note = rare_failure_note(own[:, column], rivals[:, compared], against, worst, sampling.unit)
+                note = rare_failure_note(
+                    method_scores[:, column], control_scores[:, compared], against, worst, sampling.unit
+                )
             judgements.append(
                 _judgement(row, verdict, reason, RULE + added, sampling.unit, against=against, more=more, note=note)
             )
@@ -155,8 +169,8 @@ class MetricTable(NamedTuple):
     """The scores of methods and of controls by one metric (larger is better, whichever way it points), and their labels."""
 
     metric: MetricSpec
-    own: Float[np.ndarray, "images methods"]
-    rivals: Float[np.ndarray, "images controls"]
+    method_scores: Float[np.ndarray, "images methods"]
+    control_scores: Float[np.ndarray, "images controls"]
     methods: Sequence[str]
     controls: Sequence[str]
 
@@ -168,27 +182,39 @@ def metric_tables(
     methods = [method.label for method in spec_methods if not method.control]
     controls = [method.label for method in spec_methods if method.control]
     values, _ = score_array(scores, [*methods, *controls], [metric.label for metric in spec_metrics])
-    for place, metric in enumerate(spec_metrics):
-        own, rivals = np.split(values[:, :, place] * (1.0 if metric.higher_is_better else -1.0), [len(methods)], axis=1)
-        yield MetricTable(metric=metric, own=own, rivals=rivals, methods=methods, controls=controls)
+    for index, metric in enumerate(spec_metrics):
+        method_scores, control_scores = np.split(
+            values[:, :, index] * (1.0 if metric.higher_is_better else -1.0), [len(methods)], axis=1
+        )
+        yield MetricTable(
+            metric=metric, method_scores=method_scores, control_scores=control_scores, methods=methods, controls=controls
+        )
 
 
 def against_controls(
-    own: Float[np.ndarray, "images methods"],
-    rivals: Float[np.ndarray, "images controls"],
+    method_scores: Float[np.ndarray, "images methods"],
+    control_scores: Float[np.ndarray, "images controls"],
     controls: Sequence[str],
     *,
     seed: int = 0,
     clusters: Clusters | None = None,
 ) -> list[tuple[PairedDifference, ...]]:
-    """For each method, its difference from each control by one metric; larger scores are better."""
-    images, shape = len(own), (own.shape[1], rivals.shape[1])
-    differences = own[:, :, None] - rivals[:, None, :]
+    """For each method, its difference from each control by one metric.
+
+    Args:
+        method_scores: larger is better.
+        control_scores: larger is better.
+        controls: labels of the controls, in the order of the columns.
+        seed: of the bootstrap draws.
+        clusters: the number of each image's cluster; None where each image is drawn by itself.
+    """
+    images, shape = len(method_scores), (method_scores.shape[1], control_scores.shape[1])
+    differences = method_scores[:, :, None] - control_scores[:, None, :]
     flat = simultaneous(differences.reshape(images, math.prod(shape)), seed=seed, clusters=clusters)
     mean, low, high, n, error, drawn = (column.reshape(shape) for column in flat)
     both = ~np.isnan(differences)
     # Only images on which both are defined count, for the margin too.
-    first, second = (np.where(both, scores, np.nan) for scores in (own[:, :, None], rivals[:, None, :]))
+    first, second = (np.where(both, scores, np.nan) for scores in (method_scores[:, :, None], control_scores[:, None, :]))
     margin = MARGIN * _least_deviation(first, second, clusters)
     largest = np.maximum(np.abs(first), np.abs(second))
     margin = np.maximum(margin, PRECISION * np.where(both, largest, 0.0).max(axis=0, initial=0.0))
@@ -211,16 +237,18 @@ def against_controls(
     ]
 
 
-def control_win_share(own: Float[np.ndarray, "images methods"], rivals: Float[np.ndarray, "images controls"]) -> float:
+def control_win_share(
+    method_scores: Float[np.ndarray, "images methods"], control_scores: Float[np.ndarray, "images controls"]
+) -> float:
     """How often the control with the best mean is at least as good as a method on the same image, over all such pairs.
 
     Larger scores are better. NaN where there is no pair.
     """
-    rivals = rivals[:, ~np.isnan(rivals).all(axis=0)]
-    if not rivals.size:
+    control_scores = control_scores[:, ~np.isnan(control_scores).all(axis=0)]
+    if not control_scores.size:
         return math.nan
-    best = rivals[:, int(np.nanmean(rivals, axis=0).argmax())]
-    gaps = best[:, None] - own
+    best = control_scores[:, int(np.nanmean(control_scores, axis=0).argmax())]
+    gaps = best[:, None] - method_scores
     defined = ~np.isnan(gaps)
     return float((gaps >= 0)[defined].mean()) if defined.any() else math.nan
 
@@ -250,7 +278,7 @@ def _few(n: int, units: int, unit: Unit) -> str:
 
 
 def _axiom(
-    own: Float[np.ndarray, "images methods"],
+    method_scores: Float[np.ndarray, "images methods"],
     metric: MetricSpec,
     rows: Sequence[SummaryRow],
     seed: int,
@@ -259,8 +287,8 @@ def _axiom(
     clusters: Clusters | None = None,
 ) -> list[Judgement]:
     tolerance, best = metric.tolerance or 0.0, best_value(metric)
-    # How far a score is from the best value; `own` has larger scores for better maps.
-    gaps = (best if metric.higher_is_better else -best) - own
+    # How far a score is from the best value; `method_scores` has larger scores for better maps.
+    gaps = (best if metric.higher_is_better else -best) - method_scores
     mean, low, high, n, error, drawn = simultaneous(gaps, seed=seed, clusters=clusters)
     judgements = []
     for column, row in enumerate(rows):
@@ -286,7 +314,7 @@ def _axiom(
             verdict, reason = "fail", f"farther than {tolerance:g} from {best:g}: at least {near:.2g}"
         else:
             verdict, reason = "inconclusive", f"not clear of {tolerance:g} from {best:g}: between {near:.2g} and {far:.2g}"
-            more = images_for_axiom(gap, len(own))
+            more = images_for_axiom(gap, len(method_scores))
         judgements.append(_judgement(row, verdict, reason, rule, unit, more=more))
     return judgements
 

@@ -46,7 +46,7 @@ class Stored(Scored, Protocol):
 
     @property
     def folder(self) -> Path:
-        """Where the run lives."""
+        """The folder of the run."""
         ...
 
     def score_files(self) -> list[tuple[str, tuple[str, ...]]]:
@@ -64,7 +64,7 @@ class Verdicts:
     """One per method and metric; controls have none."""
 
     def find(self, method: str, metric: str) -> Judgement:
-        """The verdict of a method, no control, in the test of a metric, both by label."""
+        """The verdict on a method (not a control) in the test of a metric, both by label."""
         for judgement in self.judgements:
             if (judgement.method, judgement.metric) == (method, metric):
                 return judgement
@@ -72,7 +72,7 @@ class Verdicts:
 
 
 def judge_run(run: Scored) -> Verdicts:
-    """Computes the verdicts of a run, whatever is stored."""
+    """Computes the verdicts of a run, without reading stored ones."""
     spec, scores, sampling = run.record.spec, run.scores(), run_sampling(run)
     summary = summarise(scores, spec.methods, spec.metrics, seed=spec.seed, sampling=sampling)
     judgements = judge(scores, spec.methods, spec.metrics, seed=spec.seed, summary=summary, sampling=sampling)
@@ -93,7 +93,7 @@ def stored_verdicts(run: Stored) -> Verdicts:
 
 
 def verdicts_key(run: Stored) -> str:
-    """Stands for everything that the verdicts of a run depend on: scores, methods, metrics, what was drawn, and the rule."""
+    """A hash of all that the verdicts of a run depend on: scores, methods, metrics, what was drawn, and the rule."""
     spec, sampling = run.record.spec, run_sampling(run)
     return key_of(
         {

@@ -31,16 +31,17 @@ drawn as well, but hardly any method would pass (docs/verdicts.md has the number
 
 @dataclass(frozen=True)
 class Sampling:
-    """What is drawn at random."""
+    """What verdicts take as drawn at random."""
 
     unit: Unit = "image"
+    """Single images, or whole classes or groups of them."""
     cluster_of: Mapping[str, str] = field(default_factory=dict)
     """The class or group of each sample; empty where single images are drawn."""
     words: str = ""
-    """What it means for verdicts; empty where that needs no words."""
-    few: bool = False
+    """What that means for verdicts, as a sentence; empty where single images are drawn from all classes."""
+    too_few: bool = False
     """Whether there are too few groups for any verdict; `words` then say so."""
-    only: bool = False
+    shown_classes_only: bool = False
     """Whether verdicts are about the classes that the images show, out of more; `words` then say so."""
 
     def clusters(self, samples: Sequence[str]) -> Clusters | None:
@@ -57,13 +58,13 @@ IMAGES = Sampling()
 
 
 def sampling_of(samples: pd.DataFrame, classes: int | None) -> Sampling:
-    """What is drawn, by the labels and groups of a run's samples and the number of classes that its model knows.
+    """What is drawn, by the labels and groups of a run's samples and the number of classes of its model.
 
     - Named groups are always a sample of more: whole groups are drawn.
     - Classes are drawn where they are at least `MINIMUM_CLASSES` of more; where fewer, verdicts are about these alone.
     - Where the images show every class of the model, or one image per class, images are drawn.
 
-    A sample without a label or group stands for itself.
+    A sample without a label or group is a cluster of its own.
     """
     if not len(samples):
         return IMAGES
@@ -81,8 +82,8 @@ def sampling_of(samples: pd.DataFrame, classes: int | None) -> Sampling:
     if present == classes or present == len(samples):
         return IMAGES
     if len(set(labels.values())) < MINIMUM_CLASSES:
-        few = f"{shown}, fewer than {MINIMUM_CLASSES}: verdicts are about these classes only, not about others"
-        return Sampling(words=few, only=True)
+        words = f"{shown}, fewer than {MINIMUM_CLASSES}: verdicts are about these classes only, not about others"
+        return Sampling(words=words, shown_classes_only=True)
     return Sampling("class", labels, f"{shown}, which are drawn as a whole: verdicts are about its other classes too")
 
 
@@ -90,7 +91,9 @@ def _by_group(groups: Mapping[str, str], class_words: str) -> Sampling:
     count = len(set(groups.values()))
     if count < MINIMUM_GROUPS:
         number = "1 group is" if count == 1 else f"{count} groups are"
-        return Sampling("group", groups, f"{number} too few for a verdict, which needs at least {MINIMUM_GROUPS}", few=True)
+        return Sampling(
+            "group", groups, f"{number} too few for a verdict, which needs at least {MINIMUM_GROUPS}", too_few=True
+        )
     words = f"images come in {count} groups, which are drawn as a whole: verdicts are about other such groups too"
     return Sampling("group", groups, words + class_words)
 

@@ -22,16 +22,16 @@ from snellen.verdicts.sampling import IMAGES, PLURAL, Clusters, Sampling
 RESAMPLES = 10_000
 
 LEVEL = 0.98
-"""Of the intervals that verdicts rest on. On very skewed scores (log-normal) an interval promises more than it holds; at
-this level a method that is no better than a control still passes in fewer than one test of twenty, from the least number of
-images on."""
+"""Of the intervals that verdicts rest on. On very skewed scores (log-normal) an interval covers the mean less often than its
+level says; at this level a method that is no better than a control still passes in fewer than one test of twenty, from the
+least number of images on."""
 
 MINIMUM_IMAGES = 30
 """Below this no verdict is given.
 
-Scores of saliency metrics are skewed, and the interval of a mean then covers less than it promises: on log-normal scores
-(the tests draw them) a nominal 95 % covers about 83 % with 7 images and about 89 % with 30. With 30 images only paired
-differences of more than 0.6 standard deviations are likely to show, which is the least that deserves the word verdict.
+Scores of saliency metrics are skewed, and the interval of a mean then covers it less often than its level says: on
+log-normal scores (the tests draw them) a nominal 95 % covers about 83 % with 7 images and about 89 % with 30. With 30 images
+only paired differences of more than 0.6 standard deviations are likely to be detected; a verdict should detect those.
 """
 
 
@@ -40,8 +40,10 @@ class Certainty:
     """Whether the images of a run allow a verdict."""
 
     n: int
+    """How many images."""
     enough: bool
     words: str
+    """As a sentence without its full stop."""
 
 
 def certainty(n: int, sampling: Sampling = IMAGES) -> Certainty:
@@ -53,7 +55,7 @@ def certainty(n: int, sampling: Sampling = IMAGES) -> Certainty:
     if n < MINIMUM_IMAGES:
         words = "1 image is" if n == 1 else f"{n} images are"
         return Certainty(n, False, f"{words} too few for a verdict, which needs at least {MINIMUM_IMAGES}")
-    if sampling.few:
+    if sampling.too_few:
         return Certainty(n, False, sampling.words)
     # One comparison at the level of verdicts with 80 % power; the more methods there are, the larger it must be.
     visible = (NormalDist().inv_cdf(0.5 + LEVEL / 2) + NormalDist().inv_cdf(0.8)) / math.sqrt(n)
@@ -64,7 +66,7 @@ def certainty(n: int, sampling: Sampling = IMAGES) -> Certainty:
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryRow:
-    """The scores of one method by one metric, summed up."""
+    """A summary of the scores of one method by one metric."""
 
     method: str
     metric: str
@@ -121,6 +123,14 @@ def summarise(
     draws serve every method and metric, and samples are sorted by name first, so an interval depends neither on the order
     of rows nor on other methods and metrics. Equal scores give an interval without width; fewer than two defined scores
     give none (NaN).
+
+    Args:
+        scores: columns sample, method, metric and value.
+        spec_methods: the methods, controls included.
+        spec_metrics: the metrics.
+        seed: of the bootstrap draws.
+        resamples: how many draws.
+        sampling: what is drawn at random.
     """
     values, written = score_array(
         scores, [method.label for method in spec_methods], [metric.label for metric in spec_metrics]
@@ -177,8 +187,8 @@ def fooled(summary: pd.DataFrame) -> dict[str, list[str]]:
         if not methods or ranked["tolerance"].notna().any():
             continue
         quality = np.where(ranked["higher_is_better"], ranked["mean"], -ranked["mean"])
-        bar = np.sort(quality)[::-1][: min(2, methods)][-1]
-        inside = ranked["control"].astype(bool).to_numpy() & (quality >= bar)
+        threshold = np.sort(quality)[::-1][: min(2, methods)][-1]
+        inside = ranked["control"].astype(bool).to_numpy() & (quality >= threshold)
         if inside.any():
             controls[str(metric)] = [str(name) for name in ranked["method"].to_numpy()[inside]]
     return controls
@@ -197,7 +207,7 @@ def interval_of_mean(
     Float[np.ndarray, " columns"],
     Float[np.ndarray, " columns"],
 ]:
-    """Mean, low end, high end and number of defined values per column (see `summarise` for the kind of interval)."""
+    """Mean, low end, high end and number of defined values per column; arguments and intervals as in `summarise`."""
     columns = values.shape[1]
     defined = ~np.isnan(values)
     n = defined.sum(axis=0).astype(np.float64)
@@ -230,9 +240,9 @@ _COLUMNS = 512
 
 
 def holm(p_values: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
-    """P values corrected for their number (Holm 1979): the probability that any of those below .05 is wrong is 5 %.
+    """P-values corrected for their number (Holm 1979): the probability that any of those below .05 is wrong is at most 5 %.
 
-    .01, .04 and .03 become .03, .06 and .06. Undefined p values are left out and stay NaN.
+    .01, .04 and .03 become .03, .06 and .06. Undefined p-values are left out and stay NaN.
     """
     corrected = np.full(len(p_values), np.nan)
     order = [at for at in np.argsort(p_values, kind="stable") if not np.isnan(p_values[at])]
@@ -288,13 +298,13 @@ def _tail(n: int, level: float) -> float:
 
 
 @cache
-def student_quantile(share: float, freedom: int) -> float:
-    """The quantile of Student's t distribution with so many degrees of freedom.
+def student_quantile(share: float, df: int) -> float:
+    """The quantile of Student's t distribution with `df` degrees of freedom.
 
     >>> round(student_quantile(0.975, 10), 3)
     2.228
     """
-    return float(scipy.stats.t.ppf(share, freedom))
+    return float(scipy.stats.t.ppf(share, df))
 
 
 def sample_names(scores: pd.DataFrame) -> list[str]:
@@ -307,7 +317,7 @@ def score_array(
 ) -> tuple[Float[np.ndarray, "images methods metrics"], Bool[np.ndarray, "images methods metrics"]]:
     """Scores by sample, method and metric in the order of the spec, NaN where undefined or missing; and which were computed.
 
-    Samples are those of `sample_names`, so that the order of rows moves nothing.
+    Samples are in the order of `sample_names`, so that the order of the rows of `scores` does not matter.
     """
     at, samples = pd.factorize(scores["sample"], sort=True)
     shape = len(samples), len(methods), len(metrics)
@@ -315,8 +325,8 @@ def score_array(
     rows = pd.Index(list(methods)).get_indexer(pd.Index(scores["method"]))
     columns = pd.Index(list(metrics)).get_indexer(pd.Index(scores["metric"]))
     listed = (rows >= 0) & (columns >= 0)
-    place = at[listed], rows[listed], columns[listed]
-    values[place], written[place] = scores["value"].to_numpy(dtype=np.float64)[listed], True
+    cells = at[listed], rows[listed], columns[listed]
+    values[cells], written[cells] = scores["value"].to_numpy(dtype=np.float64)[listed], True
     if int(written.sum()) != int(listed.sum()):
         raise ValueError("scores hold two rows for one sample, method and metric")
     return values, written

@@ -27,10 +27,11 @@ from snellen.verdicts.rule import control_win_share, metric_tables
 from snellen.verdicts.statistics import fooled, summarise
 
 TRUTH: Mapping[str, float] = {"misleads": 0.5, "blind": 0.75, "shape": 0.75, "unclear": 0.75}
-"""What a metric's verdicts are worth by how it followed the known truth of complex TextBox settings; 1 for all others.
+"""The weight of a metric's verdicts by how it did in complex TextBox settings, where the truth is known; 1 for all others.
 
-Only what was shown to prefer right maps, over networks, methods and images alike, counts fully among the metrics that were
-tried. Half and not nothing, for a test may ask something else of a map than whether it is right."""
+Of the metrics that were tried there, only those that were shown to prefer right maps, over networks, methods and images
+alike, count fully. The least weight is half, not zero, because a test may ask something else of a map than whether it is
+right."""
 
 _REASONS = {
     "misleads": "prefers the wrong map",
@@ -54,10 +55,13 @@ class TextBoxResult:
 
     metric: str
     auc: Number
+    """The share of pairs in which it prefers the right map."""
     low: Number
     high: Number
     n: int
+    """How many pairs."""
     verdict: str
+    """A key of `TRUTH`, or another word where it follows the truth."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,10 @@ class Trust:
     known: TextBoxResult | None
     """None where the metric was not tried on TextBox."""
     axiom: bool = False
+    """Whether the metric has a tolerance, so that a control may fulfil it too."""
     people: str = ""
-    """What people's answers say against it, in words; it moves no weight, for a test may ask something else of a map."""
+    """What participants' answers say against it, in words; the weight does not depend on it, because a test may ask
+    something else of a map."""
 
     @property
     def weight(self) -> float:
@@ -129,9 +135,9 @@ def trust(
         trusts[label] = Trust(
             metric=label,
             fooled_by=tuple(fooled_by.get(label, ())),
-            beaten=control_win_share(table.own, table.rivals),
-            split_half=split_half(table.own, seed=seed),
-            alpha=krippendorff(_ranks(table.own)),
+            beaten=control_win_share(table.method_scores, table.control_scores),
+            split_half=split_half(table.method_scores, seed=seed),
+            alpha=krippendorff(_ranks(table.method_scores)),
             known=textbox_results().get(metric.name),
             axiom=metric.tolerance is not None,
         )
@@ -142,7 +148,7 @@ def split_half(values: Float[np.ndarray, "images methods"], *, splits: int = SPL
     """How alike two random halves of the images order the methods, carried over to all images by Spearman–Brown's formula.
 
     The mean Spearman correlation r of the methods' means over both halves gives 2r / (1 + r); a negative r stays as it is,
-    for the formula means nothing there. NaN with fewer than three methods or six images that define any.
+    because the formula is not meant for it. NaN with fewer than three methods or six images that define any.
     """
     scores = values[:, ~np.isnan(values).all(axis=0)]
     scores = scores[~np.isnan(scores).all(axis=1)]
@@ -157,7 +163,7 @@ def split_half(values: Float[np.ndarray, "images methods"], *, splits: int = SPL
     filled, weights = np.where(defined, scores, 0.0), defined.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         halves = [(half @ filled) / (half @ weights) for half in (first, 1 - first)]
-    # Equal means stay equal, whatever the last digit of a sum.
+    # Rounded, so that equal means stay equal whatever the order of a sum.
     scale = float(np.abs(filled).max()) or 1.0
     halves = [np.round(half / scale, 12) for half in halves]
     both = ~np.isnan(halves[0]) & ~np.isnan(halves[1])
