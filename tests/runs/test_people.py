@@ -112,7 +112,7 @@ def test_simulated_people_never_take_the_place_of_people(run):
     write_people(run.folder, rehearsal)
     write_people(run.folder, people())
     assert [study.source for study in run.people()] == ["human"]
-    with pytest.raises(SnellenError, match="simulated people never take their place"):
+    with pytest.raises(SnellenError, match="which simulated answers never replace"):
         write_people(run.folder, rehearsal)
     assert [study.source for study in run.people()] == ["human"]
     both = merge_studies([(rehearsal,), (people(),)])

@@ -1,4 +1,4 @@
-"""Accuracy: how often the classifier is right about the labelled images, and what to make of it."""
+"""Accuracy: how often the classifier is right about the labelled images, with a remark where that is doubtful."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ class Accuracy:
 
     correct: int
     n: int
+    """How many labelled images."""
     low: float
     high: float
     chance: float
+    """The share that guessing would reach."""
     remark: str
     """A sentence about the share; empty where it needs none."""
     doubtful: bool
@@ -48,6 +50,13 @@ def accuracy(
 
     Chance is 1 / classes: a guess does not use which labels these images have, so a classifier that is right about
     every image of a single class is far above chance. Always giving the most frequent label is a separate comparison.
+
+    Args:
+        labels: The class of each image; None where it has no label.
+        predictions: The class that the classifier predicts for each image.
+        classes: How many classes the classifier has.
+        names: Names of the classes, for the remark.
+        condition: How the images were changed, for the remark.
     """
     pairs = [(label, prediction) for label, prediction in zip(labels, predictions, strict=True) if label is not None]
     if not pairs:

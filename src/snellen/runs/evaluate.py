@@ -309,16 +309,16 @@ class _Job:
         self.observer.begin("looking at the images", Passes(forward=len(self.samples)), len(shards))
         calls = (
             (
-                str(place),
+                str(number),
                 InspectShard(
                     classifier=packed,
-                    samples=self.samples.take(list(shard.places)),
+                    samples=self.samples.take(list(shard.indices)),
                     digests=shard.digests,
-                    pictures=max(0, PICTURES - shard.places.start),
+                    pictures=max(0, PICTURES - shard.indices.start),
                     threads=self._threads(),
                 ),
             )
-            for place, shard in enumerate(shards)
+            for number, shard in enumerate(shards)
         )
         facts: dict[int, ShardFacts] = {}
         for key, result in self._run_calls(calls, lambda _: "looking at the images"):
@@ -327,7 +327,7 @@ class _Job:
             facts[int(key)] = result
             self.observer.finished(Passes(forward=len(result.labels)) if self._in_other_processes() else Passes())
         self.observer.end()
-        return [facts[place] for place in range(len(shards))]
+        return [facts[number] for number in range(len(shards))]
 
     def _with_targets(self, shard: Shard, shard_facts: ShardFacts, classes: int) -> Shard:
         """The shard with the class that each of its maps is to explain."""
@@ -402,12 +402,12 @@ class _Job:
         if len(untrained) < len(needed):
             self.observer.note(f"{len(needed) - len(untrained)} of {len(needed)} variants are already trained")
         self.observer.note(f"the recipe trains {len(untrained)} variants of '{self.classifier.name}' first; {forecast}")
-        groups = {str(place): group for place, group in enumerate(variant_training.group_by_maps(untrained))}
+        groups = {str(number): group for number, group in enumerate(variant_training.group_by_maps(untrained))}
         images = Passes(forward=len(self.training))
         self.observer.begin("training variants", len(untrained) * images, len(untrained))
         calls = (
             (
-                place,
+                key,
                 TrainVariants(
                     variants=group,
                     recipe=self.recipe,
@@ -418,12 +418,12 @@ class _Job:
                     threads=self._threads(),
                 ),
             )
-            for place, group in groups.items()
+            for key, group in groups.items()
         )
-        for place, result in self._run_calls(calls, lambda place: f"training {groups[place][0].name}"):
+        for key, result in self._run_calls(calls, lambda key: f"training {groups[key][0].name}"):
             if isinstance(result, Exception):
-                raise _as_sentence(result, f"training {groups[place][0].name} failed")
-            for variant, trained in zip(groups[place], result, strict=True):
+                raise _as_sentence(result, f"training {groups[key][0].name} failed")
+            for variant, trained in zip(groups[key], result, strict=True):
                 variants.add_trained(variant, keys[variant.name], trained)
                 self.observer.finished(images)
         self.observer.end()
@@ -510,7 +510,7 @@ class _Job:
             classifier=packed,
             method=task.method,
             metrics=task.metrics,
-            samples=self.samples.take(list(task.shard.places)),
+            samples=self.samples.take(list(task.shard.indices)),
             digests=task.shard.digests,
             targets=task.shard.targets,
             seed=self.seed,

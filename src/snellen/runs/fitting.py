@@ -95,7 +95,7 @@ def install_fitted_states(
     digests = [list(pair) for pair in zip(images.ids, images.digests, strict=True)]
     for state, method in methods_by_state.items():
         facts = {**common_key(classifier, seed, compiled=False), "samples": digests, "version": traits(method).version}
-        key = key_of({**facts, "lesson": state})
+        key = key_of({**facts, "lesson": state})  # an older word for a fitted state, which the keys of old runs hold
         if state in classifier.fitted_state:
             records[state] = FittedRecord(images=None, digest=digest(classifier.fitted_state[state]))
         elif (stored := store.intact_fitted(key)) is not None:
@@ -137,18 +137,18 @@ def fitting_samples(samples: Samples, seed: int) -> Samples:
     """The images that methods are fitted to: all, or `LIMIT` of them drawn by the seed, in their own order."""
     if len(samples) <= LIMIT:
         return samples
-    places = Rng(seed, ()).shared("lesson").permutation(len(samples))[:LIMIT]
-    return samples.take(sorted(int(place) for place in places))
+    indices = Rng(seed, ()).shared("lesson").permutation(len(samples))[:LIMIT]
+    return samples.take(sorted(int(index) for index in indices))
 
 
 def fit_state(
     method: NeedsFit, classifier: Classifier, samples: Samples, *, seed: int, batch: int = BATCH
 ) -> dict[str, Tensor]:
-    """The state of a method fitted to these images, `batch` of them in memory at a time."""
+    """The tensors that a method fits to these images, `batch` of them in memory at a time."""
 
     def batches() -> Iterator[Float[Tensor, "batch channels height width"]]:
         for start in range(0, len(samples), batch):
-            images = [samples[place].image for place in range(start, min(start + batch, len(samples)))]
+            images = [samples[index].image for index in range(start, min(start + batch, len(samples)))]
             yield classifier.to_inputs(torch.stack(images))
 
     guard = Guard({"the model": classifier}, {"the inputs": classifier.to_inputs(samples[0].image[None])})
@@ -162,7 +162,7 @@ def fit_state(
 
 @contextmanager
 def fitting_stage(observer: Observer, samples: Samples, states: int) -> Iterator[None]:
-    """Shows the progress of fitting; each state goes once over the images."""
+    """Shows the progress of fitting, in which every one of so many states needs one pass over the images."""
     images = f"{len(samples)} image{'' if len(samples) == 1 else 's'}"
     observer.begin(f"fitting to {images}", Passes(forward=len(samples) * states), states)
     try:

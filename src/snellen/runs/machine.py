@@ -1,4 +1,4 @@
-"""Where a run was made: processor, memory, versions, revision."""
+"""Facts about where a run was made: processor, memory, versions of packages, git revision."""
 
 from __future__ import annotations
 

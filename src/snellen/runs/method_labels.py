@@ -1,4 +1,4 @@
-"""Methods of a run by label or, where it has one setting of the method, by name."""
+"""Finds the methods of a run by label or, where the run has a method in one setting only, by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from snellen.errors import SnellenError, nearest
 
 
 def find_label(name: str, methods: Mapping[str, str], owner: str) -> str:
-    """The label that is meant; `methods` has the name of the method by its label.
+    """The label that a user means.
+
+    Args:
+        name: A label, or the name of a method.
+        methods: By label, the name of the method.
+        owner: The run, for errors.
 
     >>> find_label("rise", {"grad-cam": "grad-cam", "rise(masks=500)": "rise"}, "'runs/mine'")
     'rise(masks=500)'

@@ -1,4 +1,4 @@
-"""Results of studies with people about the maps of a run, stored in its folder.
+"""Results of studies with participants about the maps of a run, stored in its folder.
 
 `RUN/people/` holds one record per study, named by the study's digest, and the file that it names: the score of every image
 and method, in Parquet, named by its content. The record is written last and replaces an earlier one of the same
@@ -48,6 +48,7 @@ class ArmMean:
     """A method's label, or `none`."""
     presentation: str
     people: int
+    """How many participants."""
     mean: Number
     low: Number
     high: Number
@@ -59,11 +60,15 @@ class ArmContrast:
     """By how much the participants of one arm did better than those of another; positive is better for every score."""
 
     other: str
+    """The method of the other arm, or `none`."""
     mean: Number
     low: Number
     high: Number
+    """Ends of the 95 % interval of the mean difference."""
     margin: Number
+    """A difference within this margin does not matter."""
     error: Number
+    """The standard error of the difference."""
     p: Number
     """Corrected for all comparisons of the same kind in the task."""
     people: int
@@ -83,6 +88,7 @@ class MethodStanding:
     others: tuple[ArmContrast, ...] = ()
     """Contrasts with other methods of the study, for information."""
     advice: str = ""
+    """How many more participants would decide an inconclusive verdict, in words."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,7 @@ class TaskOutcome:
     """What the score is, in words."""
     higher_is_better: bool
     rule: str
+    """The rule of its verdicts, in words."""
     arms: tuple[ArmMean, ...]
     standings: tuple[MethodStanding, ...]
     """One for every arm with maps."""
@@ -114,11 +121,15 @@ class MetricLink:
     word: str
     """predicts, opposite, no sign or too few."""
     estimate: Number
+    """The link, from -1 to 1."""
     low: Number
     high: Number
+    """Ends of its 95 % interval."""
     p: Number
+    """Corrected for the number of metrics."""
     items: int
     methods: int
+    """How many items and methods it is computed from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +186,8 @@ def write_people(folder: Path, people: StudyResult) -> None:
         earlier = store.people().get(people.digest)
         if earlier is not None and earlier.source == "human" and people.source == "simulated":
             raise SnellenError(
-                f"'{folder}' has what people answered in '{people.title}', and simulated people never take their place; "
-                "join the rehearsal to a copy of the run"
+                f"'{folder}' has answers of participants in '{people.title}', which simulated answers never replace; "
+                "join the simulation to a copy of the run"
             )
         facts = {"schema": SCHEMA, **_plain(people), "file": store.put_people_table(table.getvalue())}
         store.put_people(StudyRecord.model_validate(facts))

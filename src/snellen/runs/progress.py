@@ -17,7 +17,7 @@ from snellen.types import Passes
 
 @runtime_checkable
 class Observer(Protocol):
-    """Receives everything that happens in a run; what it shows is its own decision."""
+    """Is called with everything that happens in a run, and decides what to show."""
 
     def note(self, text: str) -> None:
         """A sentence for the user."""

@@ -101,14 +101,14 @@ def describe_samples(store: Store, samples: Samples, shards: Sequence[Shard], fa
         rows += [
             SampleRow(
                 sample=sample,
-                label=stated if isinstance(stated := shard_facts.labels[place], int) else None,
-                prediction=shard_facts.predictions[place],
-                probability=shard_facts.probabilities[place],
-                target=shard.targets[place],
-                truth=shard_facts.truths[place],
-                group=shard_facts.groups[place],
+                label=stated if isinstance(stated := shard_facts.labels[index], int) else None,
+                prediction=shard_facts.predictions[index],
+                probability=shard_facts.probabilities[index],
+                target=shard.targets[index],
+                truth=shard_facts.truths[index],
+                group=shard_facts.groups[index],
             )
-            for place, sample in enumerate(shard.ids)
+            for index, sample in enumerate(shard.ids)
         ]
         pictures |= {sample: store.put_picture(png) for sample, png in zip(shard.ids, shard_facts.pictures, strict=False)}
     return SamplesRecord(

@@ -1,4 +1,4 @@
-"""The classifier and the images of a run, loaded again and checked: a run keeps maps and scores, not what they are of."""
+"""The classifier and the images of a run, loaded again and checked: a run stores neither model nor images."""
 
 from __future__ import annotations
 

@@ -94,12 +94,12 @@ class Run:
         files = [(name, (metric,)) for name, metrics in self.score_files() if metric in metrics]
         frame = self._store.scores(files, ["sample", "method", "metric", "curve"]).to_pandas()
         frame = frame[frame["curve"].notna()]
-        place = {sample_id: index for index, sample_id in enumerate(self._ids())}
+        index_of = {sample_id: index for index, sample_id in enumerate(self._ids())}
         curves = {}
         for method in self.methods:
             rows = frame[frame["method"] == method]
             if len(rows):
-                ordered = rows.iloc[np.argsort([place[sample] for sample in rows["sample"]], kind="stable")]
+                ordered = rows.iloc[np.argsort([index_of[sample] for sample in rows["sample"]], kind="stable")]
                 curves[method] = np.stack(list(ordered["curve"]))
         return curves
 
@@ -121,7 +121,7 @@ class Run:
         for unit in self._planned_units():
             if unit.method == method and set(unit.samples) & set(samples):
                 maps = self._store.maps(unit.maps)
-                by_sample |= {sample: maps[place] for place, sample in enumerate(unit.samples) if sample in samples}
+                by_sample |= {sample: maps[index] for index, sample in enumerate(unit.samples) if sample in samples}
         missing = [sample for sample in samples if sample not in by_sample]
         if missing:
             raise SnellenError(f"'{self.folder}' has no map of '{method}' for '{missing[0]}'")
@@ -161,7 +161,7 @@ class Run:
         return frame.reindex([method for method in self.methods if method in rows]).rename_axis("method").reset_index()
 
     def people(self) -> tuple[StudyResult, ...]:
-        """Results of studies with people about its methods; `snellen study join` adds them."""
+        """Results of studies with participants about its methods; `snellen study join` adds them."""
         return read_people(self.folder)
 
     def verdicts(self) -> Verdicts:

@@ -1,4 +1,4 @@
-"""score(): a metric as a plain function of a model, images and maps, for somebody else's loop."""
+"""score(): a metric as a plain function of a model, images and maps, to call from your own loop."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _case(
 
 
 class _NoMethod:
-    """Stands for the unknown method that made maps elsewhere."""
+    """In place of the method where maps were made elsewhere: it cannot explain."""
 
     def __init__(self, metric: str) -> None:
         self.metric = metric
@@ -142,7 +142,7 @@ def as_classifier(model: Any) -> Classifier:
 
 
 def as_array(values: Any, name: str) -> np.ndarray | Tensor:
-    """A tensor on this machine's memory, or an array."""
+    """A tensor in main memory, or an array; `name` is for errors."""
     if isinstance(values, Tensor):
         return values.detach().cpu()
     array = np.asarray(values)

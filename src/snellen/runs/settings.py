@@ -1,4 +1,4 @@
-"""One run as a person writes it: in a YAML or TOML file, on the command line, or both, where the command line wins."""
+"""The settings of a run: from a YAML or TOML file, the command line, or both, where the command line wins."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _checking(observer: Observer) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Settings:
-    """What to run. Every field can stand in a settings file under its own name and on the command line as an option."""
+    """What to run. Every field is a setting of a settings file, under its own name, and an option of the command line."""
 
     __pydantic_config__ = ConfigDict(**EXACT, use_attribute_docstrings=True)
 
@@ -142,7 +142,7 @@ class Settings:
 
     @staticmethod
     def read(path: str | Path) -> dict[str, Any]:
-        """The settings in a .yaml, .yml, .toml or .json file, as they stand there."""
+        """The settings in a .yaml, .yml, .toml or .json file, unchecked."""
         text = read_text(path, "the settings", remedy="give a YAML or TOML file")
         values = (parse_toml if Path(path).suffix == ".toml" else parse_yaml)(text, f"'{path}'")
         if not isinstance(values, Mapping):

@@ -56,6 +56,12 @@ PICKLE = ".pickle"
 VERDICTS = "verdicts.json"
 """The file in the run folder that holds its verdicts. Deleting it loses nothing: they are computed again."""
 
+FITTED = "lessons"
+"""The folder of fitted states; its name, like the next, is an older word that stored runs have."""
+
+VARIANTS = "relatives"
+"""The folder of trained variants."""
+
 DAMAGED = "damaged"
 """The folder inside the run folder that damaged files are moved to."""
 
@@ -141,18 +147,18 @@ class Store:
 
     def put_fitted(self, key: str, record: FittedRecord, state: dict[str, Tensor]) -> None:
         """Writes the fitted state of a method, then the record that names it."""
-        (self.folder / "lessons").mkdir(exist_ok=True)
-        name = self._put("lessons", save({tensor: values.numpy() for tensor, values in state.items()}), ".safetensors")
-        self._write(self.folder / "lessons" / f"{key}.json", FittedFile(**record.as_json(), file=name))
+        (self.folder / FITTED).mkdir(exist_ok=True)
+        name = self._put(FITTED, save({tensor: values.numpy() for tensor, values in state.items()}), ".safetensors")
+        self._write(self.folder / FITTED / f"{key}.json", FittedFile(**record.as_json(), file=name))
 
     def put_variant(
         self, key: str, module: bytes, ending: str, *, name: str, accuracy: float | None, cost: Cost
     ) -> VariantFile:
         """Writes a trained variant of the classifier, as weights or pickled, then the record that names it."""
-        (self.folder / "relatives").mkdir(exist_ok=True)
-        file = self._put("relatives", module, ending)
+        (self.folder / VARIANTS).mkdir(exist_ok=True)
+        file = self._put(VARIANTS, module, ending)
         variant = VariantFile(name=name, accuracy=accuracy, cost=cost, file=file, seal=_seal(file))
-        self._write(self.folder / "relatives" / f"{key}.json", variant)
+        self._write(self.folder / VARIANTS / f"{key}.json", variant)
         return variant
 
     def put_people_table(self, table: bytes) -> str:
@@ -242,7 +248,7 @@ class Store:
 
     def intact_fitted(self, key: str) -> tuple[FittedRecord, dict[str, Tensor]] | None:
         """The record of a fitted state and its tensors, or None where none is stored under this key."""
-        stored = self._intact_named("lessons", key, FittedFile)
+        stored = self._intact_named(FITTED, key, FittedFile)
         if stored is None:
             return None
         record, content = stored
@@ -251,24 +257,24 @@ class Store:
 
     def intact_variant(self, key: str) -> VariantFile | None:
         """The record of a trained variant, or None where none is stored under this key."""
-        stored = self._intact_named("relatives", key, VariantFile)
+        stored = self._intact_named(VARIANTS, key, VariantFile)
         return None if stored is None else stored[0]
 
     def variant_content(self, file: str) -> bytes:
         """The content of a trained variant's file."""
-        return self._content("relatives", file)
+        return self._content(VARIANTS, file)
 
     def seal_variants(self) -> None:
         """Marks all pickled variants as trusted."""
         for key in self.unsealed_variants():
-            path = self.folder / "relatives" / f"{key}.json"
+            path = self.folder / VARIANTS / f"{key}.json"
             variant = read(path, VariantFile, self.remedy)
             self._write(path, variant.changed(seal=_seal(variant.file)))
 
     def unsealed_variants(self) -> list[str]:
         """The keys of pickled variants that were not made on this machine."""
         keys = []
-        for path in sorted((self.folder / "relatives").glob("*.json")):
+        for path in sorted((self.folder / VARIANTS).glob("*.json")):
             with suppress(DamagedError):  # a damaged file is never unpickled
                 if needs_trust(read(path, VariantFile, self.remedy)):
                     keys.append(path.stem)

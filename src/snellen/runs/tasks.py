@@ -21,10 +21,11 @@ from snellen.types import HasCacheKey, Method, Metric, Passes
 class Shard:
     """Some consecutive samples; their images are loaded where they are needed."""
 
-    places: range
+    indices: range
     """Their numbers among the samples of the run."""
     ids: tuple[str, ...]
     digests: tuple[str, ...]
+    """A hash of the content of each image."""
     targets: tuple[int, ...] = ()
     """The class that each map explains."""
 
@@ -34,7 +35,9 @@ class MissingUnit:
     """A unit that is not in the run folder yet; `maps` names the file of its maps where only metrics are missing."""
 
     key: str
+    """Under which its record is stored."""
     map_key: str
+    """A hash of all that its maps depend on."""
     method: Method
     metrics: tuple[Metric, ...]
     shard: Shard
@@ -60,13 +63,13 @@ def cached_passes(tasks: Sequence[MissingUnit], plan: planning.Plan) -> Passes:
         paid.add(key)
 
     for task in tasks:
-        images, name, place = len(task.shard.ids), label(task.method), task.shard.places.start
+        images, name, first_index = len(task.shard.ids), label(task.method), task.shard.indices.start
         if task.maps is None and isinstance(task.method, HasCacheKey):
-            pay((place, task.method.cache_key()), plan.passes[name, "maps"] * images)
+            pay((first_index, task.method.cache_key()), plan.passes[name, "maps"] * images)
         for metric in task.metrics:
             for key, passes in plan.parts[name, label(metric)].items():
                 everywhere = isinstance(key, tuple) and key[:1] == ("images",)
-                pay((place if everywhere else task.key, key), passes * images)
+                pay((first_index if everywhere else task.key, key), passes * images)
     return saved
 
 
@@ -82,8 +85,8 @@ def split_into_shards(samples: Samples, size: int) -> list[Shard]:
         seen.add(sample_id)
     shards = []
     for start in range(0, len(ids), size):
-        places = range(start, min(start + size, len(ids)))
-        shards.append(Shard(places, tuple(ids[start : start + size]), tuple(map(samples.digest, places))))
+        indices = range(start, min(start + size, len(ids)))
+        shards.append(Shard(indices, tuple(ids[start : start + size]), tuple(map(samples.digest, indices))))
     return shards
 
 
@@ -122,6 +125,7 @@ def missing_units(
             map_key = key_of(
                 {
                     **facts,
+                    # An older word for fitted states, which the keys of stored runs hold.
                     **({"lessons": digests} if digests else {}),
                     "method": [spec(method), traits(method).version],
                     "samples": [list(pair) for pair in zip(shard.ids, shard.digests, strict=True)],
@@ -137,12 +141,12 @@ def missing_units(
                 covered = [name for name, metric_hash in left.items() if stored.get(name) == metric_hash]
                 left = {name: metric_hash for name, metric_hash in left.items() if name not in covered}
                 if covered or not metric_keys:
-                    units.append((order, shard.places.start, PlannedUnit(unit=key, metrics=tuple(covered))))
+                    units.append((order, shard.indices.start, PlannedUnit(unit=key, metrics=tuple(covered))))
             if left or maps is None:
                 key = key_of([map_key, sorted(left.values())])
                 new = tuple(metric for metric in metrics if label(metric) in left)
                 tasks.append(MissingUnit(key=key, map_key=map_key, method=method, metrics=new, shard=shard, maps=maps))
-                units.append((order, shard.places.start, PlannedUnit(unit=key, metrics=tuple(left))))
+                units.append((order, shard.indices.start, PlannedUnit(unit=key, metrics=tuple(left))))
     units.sort(key=lambda unit: unit[:2])
     return tasks, [unit for _, _, unit in units]
 

@@ -80,12 +80,12 @@ class LoadedShard:
 
 @dataclass(frozen=True, kw_only=True)
 class ShardFacts:
-    """What is known of the samples of a shard before any method runs; tuples have an entry per sample."""
+    """Facts about the samples of a shard, found before any method runs; tuples have an entry per sample."""
 
     predictions: tuple[int, ...]
     """The most likely target; of a sample with a target of its own, that one."""
     predicted: tuple[tuple[int, ...], ...]
-    """All targets that the classifier says yes to: one of exclusive classes, any number of independent labels."""
+    """All targets that the classifier predicts: one of exclusive classes, any number of independent labels."""
     least: tuple[int, ...]
     """The least likely target."""
     probabilities: tuple[float, ...]
@@ -161,12 +161,16 @@ class Unit:
     samples: Samples
     digests: tuple[str, ...]
     targets: tuple[int, ...]
+    """The class that each map explains."""
     seed: int
     compiled: bool
+    """Whether the forward pass is compiled."""
     threads: int | None
+    """Torch threads; as many as before where None."""
     maps: np.ndarray | None = None
     """The maps, where an earlier unit computed them."""
     variants: Mapping[str, PackedClassifier] = field(default_factory=dict)
+    """By name, the variants that the metrics compare with."""
 
     def __call__(self, on_pass: OnPass | None = None) -> UnitResult:
         _set_up_process(self.threads)

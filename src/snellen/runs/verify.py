@@ -1,4 +1,4 @@
-"""Everything in a run folder compared with its name or its checksum."""
+"""Compares everything in a run folder with its name or its checksum."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from snellen.errors import SnellenError
 from snellen.files.integrity import DamagedError, digest, has_checksum, read_named
 from snellen.runs.record import FileRecord, R, Record, RunRecord, UnitRecord, read
-from snellen.runs.store import DAMAGED, REJOIN, VERDICTS, Store, files_of
+from snellen.runs.store import DAMAGED, FITTED, REJOIN, VARIANTS, VERDICTS, Store, files_of
 
-_CONTENT_FOLDERS = ("maps", "scores", "pictures", "lessons", "relatives", "people")
+_CONTENT_FOLDERS = ("maps", "scores", "pictures", FITTED, VARIANTS, "people")
 """The folders with files that are named by their content."""
 
-_RECORD_FOLDERS = ("lessons", "relatives", "people")
+_RECORD_FOLDERS = (FITTED, VARIANTS, "people")
 """The folders whose records name files beside them."""
 
 
@@ -85,9 +85,9 @@ class _Check:
     def _contents(self, part: str, needed: Iterable[str], remedy: str) -> None:
         """Every file that is there, and every file that should be."""
         folder = self.store.folder / part
-        there = {path.name for path in folder.glob("*") if path.is_file() and path.suffix not in (".json", "")}
-        there = {name for name in there if not name.startswith(".")}
-        for name in sorted(there | set(needed)):
+        existing = {path.name for path in folder.glob("*") if path.is_file() and path.suffix not in (".json", "")}
+        existing = {name for name in existing if not name.startswith(".")}
+        for name in sorted(existing | set(needed)):
             with self._counted(folder / name):
                 read_named(folder, name, remedy)
 

@@ -59,7 +59,7 @@ class TextBoxResult:
     low: Number
     high: Number
     n: int
-    """How many pairs."""
+    """How many images."""
     verdict: str
     """A key of `TRUTH`, or another word where it follows the truth."""
 
