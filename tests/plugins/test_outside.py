@@ -13,7 +13,8 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.plugins.outside import code_origin, names_code
 from snellen.plugins.registry import METHODS, METRICS, UnknownNameError, label, spec, traits
-from snellen.types import Rng
+from snellen.runs.score import score
+from snellen.types import Passes, Rng
 
 FILE = '''
 from dataclasses import dataclass
@@ -251,3 +252,55 @@ def test_a_registered_method_by_its_name_keeps_its_version(file):
     METHODS.parse(f"{file}:Registered", load=True)
     for text in ("own-brightness(factor=2.5)", "smoothgrad(of=own-brightness, samples=2)", "rise(masks=5)"):
         assert traits(METHODS.parse(text, load=True)).version == 1
+
+
+METRICS_FILE = '''
+import torch
+
+
+def alone(case):
+    return case.maps.mean()
+
+
+def breaks(case):
+    return case.mapz
+
+
+def again(case, *, rng):
+    """How far maps move when images are darker."""
+    darker = case.explain(0.5 * case.inputs, rng=rng)
+    return (darker - case.maps).abs().mean(dim=(1, 2)) + 0 * case.classifier.logits(case.inputs).sum(dim=1)
+
+
+def inside(case):
+    return (case.maps * case.truth).sum(dim=(1, 2))
+
+
+inside.needs = {"truth"}
+'''
+
+
+def test_a_metric_is_tried_before_computing_and_its_passes_are_counted(tmp_path):
+    file = tmp_path / "metrics.py"
+    file.write_text(METRICS_FILE)
+    classifier = Classifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 3)))
+    with pytest.raises(SnellenError, match="alone gave scores of a single number, but it must give one per image, 2"):
+        METRICS.parse(f"{file}:alone", load=True).passes((8, 8), Passes(3, 1), classifier)
+    with pytest.raises(SnellenError) as caught:
+        METRICS.parse(f"{file}:breaks", load=True).passes((8, 8), Passes(3, 1), classifier)
+    assert str(caught.value) == (
+        "'metrics.py:breaks' failed on two noisy images of 8×8 (AttributeError: 'Case' object has no attribute 'mapz') in "
+        "metrics.py, line 10"
+    )
+    assert METRICS.parse(f"{file}:again", load=True).passes((8, 8), Passes(3, 1), classifier) == Passes(4, 1)
+    assert METRICS.parse(f"{file}:inside", load=True).passes((8, 8), Passes(3, 1), classifier) == Passes()
+
+
+def test_a_plain_metric_that_needs_truth_refuses_a_case_without(tmp_path):
+    file = tmp_path / "metrics.py"
+    file.write_text(METRICS_FILE)
+    classifier = Classifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 3)))
+    with pytest.raises(SnellenError, match="inside compares maps with the truth, but there is none; give truth="):
+        score(f"{file}:inside", classifier, torch.rand(2, 3, 8, 8), torch.rand(2, 8, 8), 0)
+    scores = score(f"{file}:inside", classifier, torch.rand(2, 3, 8, 8), torch.ones(2, 8, 8), 0, truth=torch.ones(2, 8, 8))
+    assert scores.tolist() == [64.0, 64.0]

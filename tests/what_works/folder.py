@@ -71,10 +71,49 @@ def second_minus_first(logits):
     return logits[:, 1] - logits[:, 0]
 """
 
+_PLUGINS = """
+def bright(classifier, inputs, targets, power: float = 1.0):
+    return inputs.mean(dim=1) ** power
+
+
+def channels(classifier, inputs, targets):
+    return inputs
+
+
+def divides(classifier, inputs, targets):
+    return inputs.mean(dim=1) / (1 // 0)
+
+
+def two(classifier, inputs):
+    return inputs.mean(dim=1)
+
+
+def spread(case):
+    return case.maps.flatten(1).std(dim=1)
+
+
+def average(case):
+    return case.maps.mean()
+
+
+def no_number(case):
+    return case.mapz.mean()
+
+
+class Scaled:
+    def __init__(self, factor: int = 2):
+        self.factor = factor
+
+    def __call__(self, classifier, inputs, targets):
+        return self.factor * inputs.mean(dim=1)
+"""
+
 
 def write_folder(folder: Path) -> Path:
     """Writes everything that the commands name."""
     (folder / "models.py").write_text(_MODELS, encoding="utf-8")
+    (folder / "mine.py").write_text(_PLUGINS, encoding="utf-8")
+    (folder / "raises.py").write_text("import torch\n\ntorch.absent()\n", encoding="utf-8")
     generator = np.random.default_rng(0)
     pictures = folder / "pictures"
     pictures.mkdir()

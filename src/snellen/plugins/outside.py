@@ -368,8 +368,35 @@ class _MetricOfFunction(_Wrapped):
     traits: ClassVar[MetricTraits]
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """Not known beforehand: a plain function does not state its cost."""
-        return Passes()
+        """Counted on two noisy images, because a plain function does not state its cost."""
+        if self.traits.needs & {"recipe", "checkpoints"}:
+            return Passes()  # it needs models that are not there yet
+        key = (type(self), tuple(sorted(vars(self).items())), size, classifier.fingerprint)
+        if key not in _METRIC_PASSES:
+            rng = Rng(0, ("probe", "probe again"))
+            explaining = _ProbeExplain()
+            case = Case(
+                classifier=classifier,
+                inputs=classifier.to_inputs(rng.uniform("pixels", (classifier.channels, *size))),
+                targets=torch.zeros(2, dtype=torch.long),
+                maps=rng.uniform("map", size),
+                explain=explaining,
+                truth=rng.uniform("truth", size) > 0.5,
+                labels=torch.zeros(2, dtype=torch.long),
+            )
+            try:
+                with classifier.counting() as paid, torch.no_grad(), no_exit(f"'{self.traits.name}'"):
+                    self(case, rng=rng)
+            except SnellenError:
+                raise
+            except Exception as problem:
+                raise SnellenError(
+                    f"'{self.traits.name}' failed on two noisy images of {size[0]}×{size[1]} {reason_and_line(problem)}"
+                ) from problem
+            rows = Passes(-(-paid.passes.forward // 2), -(-paid.passes.backward // 2))
+            _METRIC_PASSES[key] = rows, -(-explaining.images // 2)
+        own, explained = _METRIC_PASSES[key]
+        return own + explained * explain
 
     def __call__(self, case: Case, *, rng: Rng) -> torch.Tensor:
         """The scores of the user's function, one per image."""
@@ -382,6 +409,23 @@ class _MetricOfFunction(_Wrapped):
             actual = "×".join(map(str, scores.shape)) or "a single number"
             raise SnellenError(f"{self.traits.name} gave scores of {actual}, but it must give one per image, {len(case)}")
         return scores
+
+
+_METRIC_PASSES: dict[Any, tuple[Passes, int]] = {}
+"""Passes of a metric's own and maps that it asks for, per image."""
+
+
+class _ProbeExplain:
+    """Stands in for a method while the cost of a metric is counted: noise, and how many images it was asked for."""
+
+    def __init__(self) -> None:
+        self.images = 0
+
+    def __call__(
+        self, inputs: Images, *, targets: Targets | None = None, classifier: Classifier | None = None, rng: Rng
+    ) -> Maps:
+        self.images += len(inputs)
+        return torch.rand(len(inputs), *inputs.shape[2:], generator=torch.Generator().manual_seed(self.images))
 
 
 def _method_traits(value: Any, name: str, owner: str) -> MethodTraits:
@@ -527,10 +571,15 @@ def _type_name(value: Any) -> str:
 
 def reason_and_line(problem: BaseException) -> str:
     """The kind and the first line of an error, and the line of the user's code that raised it, if it is there."""
-    files = [frame for frame in traceback.extract_tb(problem.__traceback__) if _is_of_user(frame.filename)]
-    if not files or isinstance(problem, SyntaxError):  # whose message names file and line
-        return f"({reason(problem)})"
-    return f"({reason(problem)}) in {Path(files[-1].filename).name}, line {files[-1].lineno}"
+    return f"({reason(problem)}){line_of_user(problem)}"
+
+
+def line_of_user(problem: BaseException) -> str:
+    """The line of the user's code that raised an error, as " in mine.py, line 7"; "" if there is none."""
+    frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if _is_of_user(frame.filename)]
+    if not frames or isinstance(problem, SyntaxError | SnellenError):  # their messages say it
+        return ""
+    return f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}"
 
 
 def _is_of_user(file: str) -> bool:

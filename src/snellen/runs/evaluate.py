@@ -24,6 +24,7 @@ from snellen.errors import SnellenError
 from snellen.files.documents import MOST_WHOLE, check_shape
 from snellen.images import Samples, apply_condition, as_samples
 from snellen.images.cases import make_cases
+from snellen.plugins.outside import line_of_user
 from snellen.plugins.registry import CONDITIONS, label, traits
 from snellen.runs import fitting, recording, variant_training
 from snellen.runs import plan as planning
@@ -493,7 +494,7 @@ class _Job:
             if isinstance(result, SnellenError):
                 raise result
             if isinstance(result, Exception):
-                problem = f"{type(result).__name__}: {result}".strip()
+                problem = f"{type(result).__name__}: {result}".strip() + line_of_user(result)
                 errors.append(Failure(method=label(task.method), sample=task.shard.ids[0], problem=problem))
             else:
                 recording.write_unit(self.store, task, result, variants.digests)

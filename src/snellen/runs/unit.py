@@ -23,6 +23,7 @@ from snellen.errors import SnellenError, no_exit
 from snellen.images import Samples, colours
 from snellen.maps.explainer import case_of
 from snellen.maps.fitted_state import digest
+from snellen.plugins.outside import line_of_user
 from snellen.plugins.registry import label
 from snellen.runs.guard import Guard
 from snellen.runs.record import Cost
@@ -224,7 +225,7 @@ class Unit:
                 result.refused[label(metric)] = str(refusal)
                 continue
             except Exception as problem:
-                result.failed[label(metric)] = f"{type(problem).__name__}: {problem}".strip()
+                result.failed[label(metric)] = f"{type(problem).__name__}: {problem}".strip() + line_of_user(problem)
                 continue
             result.scores.append(
                 Scores(
