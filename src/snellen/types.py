@@ -56,6 +56,8 @@ class Sample:
     """Where labels have regions of their own: the region of each, by the index of the label."""
     target: int | None = None
     """The target of its maps, where a run explains several targets of one image."""
+    number: float | None = None
+    """The true number, where the model estimates one, such as an age."""
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ def from_path(
     masks: str | Path | None = None,
     boxes: str | Path | None = None,
     classes: Sequence[str] | None = None,
+    numbers: bool = False,
     reading: Reading = AS_STORED,
     unreadable: str = "refuse",
     progress: Progress | None = None,
@@ -49,6 +50,7 @@ def from_path(
             masks=masks,
             boxes=boxes,
             classes=classes,
+            numbers=numbers,
             reading=reading,
             unreadable=unreadable,
             progress=progress,
@@ -63,13 +65,20 @@ def from_path(
         if unreadable == "skip":
             raise SnellenError(f"'{path}' is {what}, of which nothing can be skipped; leave out unreadable: skip")
         return from_hugging_face(
-            path, geometry=geometry, channels=channels, classes=classes, reading=reading, progress=progress
+            path,
+            geometry=geometry,
+            channels=channels,
+            classes=classes,
+            numbers=numbers,
+            reading=reading,
+            progress=progress,
         )
     return from_shards(
         path,
         geometry=geometry,
         channels=channels,
         classes=classes,
+        numbers=numbers,
         reading=reading,
         unreadable=unreadable,
         progress=progress,
@@ -82,6 +91,7 @@ def as_samples(
     geometry: Geometry = AS_IS,
     channels: int = 3,
     classes: Sequence[str] | None = None,
+    numbers: bool = False,
     reading: Reading = AS_STORED,
     progress: Progress | None = None,
 ) -> Samples:
@@ -93,34 +103,53 @@ def as_samples(
         geometry: how image files and PIL images are cropped and resized.
         channels: of the classifier.
         classes: names of the classifier's classes, for class sub-folders.
+        numbers: whether labels are numbers, for a classifier that estimates one.
         reading: how stored values of files become pixels, and which channels pages show.
         progress: called with (images checked, images in total).
     """
     if isinstance(source, Samples):
         return source
     if isinstance(source, Sample):
-        return from_list([source], progress=progress)
+        return from_list([source], numbers=numbers, progress=progress)
     show = reading.show_channels
     if isinstance(source, str | Path):
         if Path(source).is_file() and not shard_paths(source):
             return from_files([source], geometry=geometry, channels=channels, reading=reading, progress=progress)
-        return from_path(source, geometry=geometry, channels=channels, classes=classes, reading=reading, progress=progress)
+        return from_path(
+            source,
+            geometry=geometry,
+            channels=channels,
+            classes=classes,
+            numbers=numbers,
+            reading=reading,
+            progress=progress,
+        )
     if isinstance(source, np.ndarray | Tensor):
         return from_arrays(source, channels=channels, show_channels=show, progress=progress)
     if isinstance(source, tuple) and 2 <= len(source) <= 3 and isinstance(source[0], np.ndarray | Tensor):
-        return from_arrays(*source, channels=channels, show_channels=show, progress=progress)
+        return from_arrays(*source, numbers=numbers, channels=channels, show_channels=show, progress=progress)
     if isinstance(source, DataLoader):
-        return from_loader(source, geometry=geometry, channels=channels, show_channels=show, progress=progress)
+        return from_loader(
+            source, geometry=geometry, channels=channels, numbers=numbers, show_channels=show, progress=progress
+        )
     if is_dataset(source):
         return from_hugging_face(
-            source, geometry=geometry, channels=channels, classes=classes, reading=reading, progress=progress
+            source,
+            geometry=geometry,
+            channels=channels,
+            classes=classes,
+            numbers=numbers,
+            reading=reading,
+            progress=progress,
         )
     if isinstance(source, list | tuple):
         if source and all(isinstance(item, str | Path) for item in source):
             return from_files(source, geometry=geometry, channels=channels, reading=reading, progress=progress)
-        return replace(from_list(source, progress=progress), show_channels=show)
+        return replace(from_list(source, numbers=numbers, progress=progress), show_channels=show)
     if hasattr(source, "__getitem__"):
-        return from_dataset(source, geometry=geometry, channels=channels, show_channels=show, progress=progress)
+        return from_dataset(
+            source, geometry=geometry, channels=channels, numbers=numbers, show_channels=show, progress=progress
+        )
     raise SnellenError(
         f"samples come from a folder, arrays, a torch Dataset or a list of Sample, not from a {type(source).__name__}"
     )

@@ -13,7 +13,7 @@ from torch import Tensor
 from snellen.errors import SnellenError
 from snellen.images.planes import channels_last
 from snellen.images.reading import Reading, check_shown
-from snellen.images.samples import Progress, Samples, as_findings, as_label, check_pixels, check_samples
+from snellen.images.samples import Progress, Samples, as_findings, as_label, as_number, check_pixels, check_samples
 from snellen.types import Findings, Sample
 
 Array = np.ndarray | Tensor
@@ -29,6 +29,7 @@ class Arrays:
     truth: Array | None
     ids: tuple[str, ...]
     groups: tuple[str | None, ...]
+    numbers: tuple[float | None, ...]
 
     def load(self, index: int) -> Sample:
         """The sample at this index."""
@@ -36,7 +37,14 @@ class Arrays:
         check_pixels(image, self.ids[index])
         row = None if self.truth is None else self.truth[index]
         truth = None if row is None else (row if isinstance(row, Tensor) else torch.as_tensor(np.array(row))) != 0
-        return Sample(id=self.ids[index], image=image, label=self.labels[index], truth=truth, group=self.groups[index])
+        return Sample(
+            id=self.ids[index],
+            image=image,
+            label=self.labels[index],
+            truth=truth,
+            group=self.groups[index],
+            number=self.numbers[index],
+        )
 
     def take(self, indices: Sequence[int]) -> Arrays:
         """Copies of these samples."""
@@ -48,6 +56,7 @@ class Arrays:
             truth=None if self.truth is None else self.truth[rows],
             ids=tuple(self.ids[row] for row in rows),
             groups=tuple(self.groups[row] for row in rows),
+            numbers=tuple(self.numbers[row] for row in rows),
         )
 
 
@@ -58,6 +67,7 @@ def from_arrays(
     ids: Sequence[str] | None = None,
     *,
     groups: Sequence[Any] | Array | None = None,
+    numbers: bool = False,
     channels: int | None = None,
     show_channels: tuple[int, ...] | None = None,
     progress: Progress | None = None,
@@ -72,6 +82,7 @@ def from_arrays(
         truth: (samples, height, width); what is not zero belongs to the region that correct maps highlight.
         ids: names of the samples; numbers by default.
         groups: what images have in common, such as a patient; None belongs to no group.
+        numbers: whether labels are numbers, for a classifier that estimates one; None or NaN is unknown.
         channels: of the classifier, where these are neither 1 nor 3.
         show_channels: what pages show of such images, counted from 1 (see `Reading`).
         progress: called with (images checked, images in total).
@@ -87,6 +98,10 @@ def from_arrays(
     for name, values in (("labels", labels), ("ids", ids), ("groups", groups)):
         if values is not None and len(values) != count:
             raise SnellenError(f"there are {count} images, but {len(values)} {name}")
+    true_numbers: tuple[float | None, ...] = (None,) * count
+    if numbers and labels is not None:
+        true_numbers = tuple(as_number(label, f"image {place}") for place, label in enumerate(labels))
+        labels = None
     if isinstance(labels, np.ndarray | Tensor) and labels.ndim == 2:
         rows = labels.tolist()
         labels = (
@@ -103,7 +118,15 @@ def from_arrays(
         tuple(None if group is None else str(group) for group in _listed(groups)) if groups is not None else (None,) * count
     )
     pixels = images.detach().cpu() if isinstance(images, Tensor) else images
-    source = Arrays(images=pixels, channels_last=last, labels=class_indices, truth=truth, ids=names, groups=group_names)
+    source = Arrays(
+        images=pixels,
+        channels_last=last,
+        labels=class_indices,
+        truth=truth,
+        ids=names,
+        groups=group_names,
+        numbers=true_numbers,
+    )
     held = 1 if len(shape) == 3 else shape[3] if last else shape[1]
     check_shown(show_channels, held)
     description = f"arrays{Reading(show_channels=show_channels).words(held)}"

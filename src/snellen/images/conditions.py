@@ -136,7 +136,9 @@ class Mixup:
         share = float(rng.shared(f"mixup/{sample.id}").beta(self.alpha, self.alpha))
         stronger = sample if share >= 0.5 else partner
         image = (share * sample.image + (1 - share) * partner.image).clamp(0, 1)
-        return Sample(id=sample.id, image=image, label=stronger.label, truth=stronger.truth, group=sample.group)
+        return Sample(
+            id=sample.id, image=image, label=stronger.label, truth=stronger.truth, group=sample.group, number=stronger.number
+        )
 
 
 def _resize(image: Float[Tensor, "channels height width"], size: tuple[int, int]) -> Float[Tensor, "channels down across"]:

@@ -17,7 +17,7 @@ from snellen.images.decoding import scaled
 from snellen.images.geometry import AS_IS, Geometry
 from snellen.images.planes import channels_last
 from snellen.images.reading import Reading, check_shown
-from snellen.images.samples import InMemory, Progress, Samples, as_label, check_pixels, check_samples, digest
+from snellen.images.samples import InMemory, Progress, Samples, as_label, as_number, check_pixels, check_samples, digest
 from snellen.types import Sample
 
 
@@ -29,6 +29,7 @@ class DatasetItems:
     geometry: Geometry
     channels: int
     ids: tuple[str, ...]
+    numbers: bool = False
 
     def load(self, index: int) -> Sample:
         """The sample at this index."""
@@ -49,7 +50,10 @@ class DatasetItems:
         marked = None if truth is None else torch.as_tensor(np.array(truth)) != 0
         if marked is not None and marked.shape != pixels.shape[1:]:
             raise SnellenError(f"the truth of item {index} of the dataset does not have the size of its image")
-        return Sample(id=name, image=pixels, label=as_label(label, f"item {index} of the dataset"), truth=marked)
+        who = f"item {index} of the dataset"
+        if self.numbers:
+            return Sample(id=name, image=pixels, truth=marked, number=as_number(label, who))
+        return Sample(id=name, image=pixels, label=as_label(label, who), truth=marked)
 
     def take(self, indices: Sequence[int]) -> InMemory:
         """These items, loaded now."""
@@ -83,6 +87,7 @@ def from_dataset(
     *,
     geometry: Geometry = AS_IS,
     channels: int = 3,
+    numbers: bool = False,
     show_channels: tuple[int, ...] | None = None,
     description: str | None = None,
     notes: Sequence[str] = (),
@@ -91,7 +96,7 @@ def from_dataset(
     """Samples from a map-style torch Dataset of (image, label) or (image, label, truth).
 
     PIL images are cropped and resized by `geometry`; tensors are used as they are and must be pixels in [0, 1], without
-    normalisation.
+    normalisation. Where the classifier estimates a number (`numbers`), labels are numbers.
     """
     try:
         count = len(dataset)
@@ -103,7 +108,7 @@ def from_dataset(
     ids = tuple(f"{place:0{width}d}" for place in range(count))
     check_shown(show_channels, channels)
     samples = check_samples(
-        DatasetItems(dataset=dataset, geometry=geometry, channels=channels, ids=ids),
+        DatasetItems(dataset=dataset, geometry=geometry, channels=channels, ids=ids, numbers=numbers),
         ids,
         description or f"a {type(dataset).__name__}{Reading(show_channels=show_channels).words(channels)}",
         notes=notes,

@@ -37,6 +37,7 @@ class Entry:
     boxes: tuple[Box, ...] = ()
     """In pixels of the upright original."""
     group: str | None = None
+    number: float | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Files:
                         f"{width}×{height} pixels"
                     )
             truth = self.geometry.boxes(entry.boxes, width, height)
-        return Sample(id=entry.id, image=image, label=entry.label, truth=truth, group=entry.group)
+        return Sample(id=entry.id, image=image, label=entry.label, truth=truth, group=entry.group, number=entry.number)
 
     def take(self, indices: Sequence[int]) -> Files:
         """A source of these samples."""

@@ -14,7 +14,7 @@ from snellen.images.geometry import Geometry
 from snellen.images.picture_file import is_picture
 from snellen.images.reading import AS_STORED, Reading
 from snellen.images.samples import Progress, Samples
-from snellen.images.tables import indices, plain, read_boxes, read_labels
+from snellen.images.tables import indices, plain, read_boxes, read_labels, read_numbers
 from snellen.types import Findings
 
 
@@ -27,6 +27,7 @@ def from_folder(
     masks: str | Path | None = None,
     boxes: str | Path | None = None,
     classes: Sequence[str] | None = None,
+    numbers: bool = False,
     reading: Reading = AS_STORED,
     unreadable: str = "refuse",
     progress: Progress | None = None,
@@ -44,6 +45,7 @@ def from_folder(
         masks: a folder with a mask of the same stem for each image that has a truth; pixels that are not zero are true.
         boxes: a CSV with the columns file, x0, y0, x1, y1 in pixels of the upright original.
         classes: names of the classifier's classes.
+        numbers: whether the classifier estimates a number: labels are then numbers, and sub-folders no labels.
         reading: how stored values become pixels.
         unreadable: "refuse" or "skip" files that cannot be decoded.
         progress: called with (images checked, images in total).
@@ -59,9 +61,12 @@ def from_folder(
     if not ids:
         others = f" ({ignored} other files are there)" if ignored else ""
         raise SnellenError(f"'{folder}' holds no pictures{others}; pictures end in .jpg, .png, .dcm, .npy and the like")
-    label_of: Mapping[str, int | Findings | None]
+    label_of: Mapping[str, int | Findings | None] = {}
+    number_of: Mapping[str, float | None] = {}
     groups: dict[str, str] = {}
-    if labels is not None:
+    if numbers:
+        number_of, groups = ({}, {}) if labels is None else read_numbers(labels, ids, classes)
+    elif labels is not None:
         label_of, groups = read_labels(labels, ids, classes)
     else:
         label_of = _by_sub_folder(folder, ids, classes, notes)
@@ -75,6 +80,7 @@ def from_folder(
             mask=mask_of.get(sample_id),
             boxes=boxes_of.get(sample_id, ()),
             group=groups.get(sample_id),
+            number=number_of.get(sample_id),
         )
         for sample_id in ids
     ]

@@ -39,9 +39,11 @@ class HuggingFaceItems:
     """With undecoded images, so that the limits of decoding hold."""
     image: str
     label: str | None
-    numbers: Mapping[int, int] | None
+    index_of: Mapping[int, int] | None
     """The classifier's index of each label, where names say so."""
     reading: Reading
+    numbers: bool
+    """Whether labels are numbers."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -59,11 +61,13 @@ class HuggingFaceItems:
         return decode(stored["path"], reading=self.reading).image
 
     def _label(self, value: Any) -> Any:
+        if self.numbers:
+            return value
         if isinstance(value, list):
             return [self._label(part) for part in value]
         if value is None or value == -1:  # how data sets write that a label is not known
             return None
-        return value if self.numbers is None else self.numbers[value]
+        return value if self.index_of is None else self.index_of[value]
 
 
 def from_hugging_face(
@@ -72,6 +76,7 @@ def from_hugging_face(
     geometry: Geometry = AS_IS,
     channels: int = 3,
     classes: Sequence[str] | None = None,
+    numbers: bool = False,
     reading: Reading = AS_STORED,
     progress: Progress | None = None,
 ) -> Samples:
@@ -82,6 +87,7 @@ def from_hugging_face(
         geometry: how images are cropped and resized.
         channels: 3, or 1 for greyscale.
         classes: names of the classifier's classes; labels with the same names are matched by name.
+        numbers: whether labels are numbers, for a classifier that estimates one.
         reading: how stored values become pixels.
         progress: called with (images checked, images in total).
     """
@@ -100,15 +106,23 @@ def from_hugging_face(
     if not isinstance(rows, datasets.Dataset):
         raise SnellenError(f"{owner} is a {type(rows).__name__}, which is read as a stream; give a datasets.Dataset")
     image = _image_column(datasets, rows, owner)
-    label = _label_column(datasets, rows, owner)
+    label = _number_column(datasets, rows, classes, owner) if numbers else _label_column(datasets, rows, owner)
     notes: list[str] = []
-    numbers = None if label is None else _numbers(rows.features[label], classes, notes, owner)
+    index_of = None if label is None or numbers else _indices(rows.features[label], classes, notes, owner)
     undecoded = rows.with_format(None).cast_column(image, datasets.Image(decode=False))
     columns = [image] if label is None else [image, label]
     return from_dataset(
-        HuggingFaceItems(rows=undecoded.select_columns(columns), image=image, label=label, numbers=numbers, reading=reading),
+        HuggingFaceItems(
+            rows=undecoded.select_columns(columns),
+            image=image,
+            label=label,
+            index_of=index_of,
+            reading=reading,
+            numbers=numbers,
+        ),
         geometry=geometry,
         channels=channels,
+        numbers=numbers,
         show_channels=reading.show_channels,
         description=(owner if isinstance(source, str | Path) else "a Hugging Face data set") + reading.words(channels),
         notes=notes,
@@ -147,6 +161,17 @@ def _label_column(datasets: Any, rows: Any, owner: str) -> str | None:
     return labels[0] if labels else None
 
 
+def _number_column(datasets: Any, rows: Any, names: Sequence[str] | None, owner: str) -> str | None:
+    """The column of numbers: one that is called label, labels or number, or as the classifier's output; None without any."""
+    outputs = indices(names or ())
+    columns = [str(name) for name in rows.features if name in ("label", "labels", "number") or plain(name) in outputs]
+    if len(columns) > 1:
+        raise SnellenError(f"{owner} has several columns of labels ({', '.join(columns)}); keep one")
+    if columns and isinstance(_inner(rows.features[columns[0]]), datasets.ClassLabel):
+        raise SnellenError(f"the column {columns[0]} of {owner} holds classes, but the model estimates a number")
+    return columns[0] if columns else None
+
+
 def _inner(feature: Any) -> Any:
     """The feature of each entry where a column holds lists."""
     if isinstance(feature, list):
@@ -154,7 +179,7 @@ def _inner(feature: Any) -> Any:
     return getattr(feature, "feature", feature)
 
 
-def _numbers(feature: Any, classes: Sequence[str] | None, notes: list[str], owner: str) -> dict[int, int] | None:
+def _indices(feature: Any, classes: Sequence[str] | None, notes: list[str], owner: str) -> dict[int, int] | None:
     """The classifier's index of each label by name; None where labels are taken as indices."""
     names = getattr(_inner(feature), "names", None)
     if not names or classes is None or all(name.isdecimal() for name in names):

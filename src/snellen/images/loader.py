@@ -38,6 +38,7 @@ def from_loader(
     *,
     geometry: Geometry = AS_IS,
     channels: int = 3,
+    numbers: bool = False,
     show_channels: tuple[int, ...] | None = None,
     progress: Progress | None = None,
 ) -> Samples:
@@ -47,6 +48,7 @@ def from_loader(
         loader: its data set gives (image, label) or (image, label, truth), after its `collate_fn` if it has its own.
         geometry: how PIL images are cropped and resized.
         channels: of the classifier.
+        numbers: whether labels are numbers, for a classifier that estimates one.
         show_channels: what pages show of images with many channels, counted from 1.
         progress: called with (images checked, images in total).
     """
@@ -62,6 +64,7 @@ def from_loader(
         data,
         geometry=geometry,
         channels=channels,
+        numbers=numbers,
         show_channels=show_channels,
         description=f"a DataLoader of {type(loader.dataset).__name__}{Reading(show_channels=show_channels).words(channels)}",
         notes=notes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, overload, runtime_checkable
@@ -115,7 +116,7 @@ def _copied(sample: Sample) -> Sample:
 
 
 def digest(sample: Sample) -> str:
-    """Checksum of pixels, label and truth, but not of the id."""
+    """Checksum of pixels, label or number, and truth, but not of the id."""
     content = hashlib.sha256()
     _add(content, sample.image)
     content.update(repr(sample.label).encode())
@@ -124,6 +125,8 @@ def digest(sample: Sample) -> str:
     for index in sorted(sample.truths):
         content.update(repr(index).encode())
         _add(content, sample.truths[index])
+    if sample.number is not None:
+        content.update(f"number {sample.number!r}".encode())
     return content.hexdigest()
 
 
@@ -193,15 +196,24 @@ def check_samples(
     )
 
 
-def from_list(samples: Sequence[Any], *, progress: Progress | None = None) -> Samples:
+def from_list(samples: Sequence[Any], *, numbers: bool = False, progress: Progress | None = None) -> Samples:
     """Samples from a list of `Sample`."""
     if not samples:
         raise SnellenError("there are no samples: the list is empty")
     for place, sample in enumerate(samples):
         if not isinstance(sample, Sample):
             raise SnellenError(f"item {place} of the list is a {type(sample).__name__}, not a Sample")
-        as_label(sample.label, f"'{sample.id}'")
+        if not numbers:
+            as_label(sample.label, f"'{sample.id}'")
+        as_number(sample.number, f"'{sample.id}'")
         check_pixels(sample.image, sample.id)
+    if numbers:
+        samples = [
+            replace(sample, label=None, number=as_number(sample.label, f"'{sample.id}'"))
+            if sample.label is not None and sample.number is None
+            else sample
+            for sample in samples
+        ]
     return check_samples(InMemory(tuple(samples)), [sample.id for sample in samples], "a list", progress=progress)
 
 
@@ -234,6 +246,28 @@ def as_label(value: Any, name: str) -> int | Findings | None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise SnellenError(f"the label of {name} is {value!r}; a label is a class index from 0, a list of them, or None")
     return value
+
+
+def as_number(value: Any, name: str) -> float | None:
+    """The true number of a sample; None for what is unknown: None, empty or NaN.
+
+    >>> as_number("41.5", "x"), as_number("", "x"), as_number(63, "x")
+    (41.5, None, 63.0)
+    """
+    if isinstance(value, Tensor | np.ndarray | np.generic):
+        value = value.tolist()
+        value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    try:
+        number = math.inf if isinstance(value, bool | list) else float(value)
+    except (TypeError, ValueError):
+        number = math.inf
+    if math.isinf(number):
+        raise SnellenError(
+            f"the label of {name} is {value!r}; the model estimates a number, so a label is a number or empty"
+        )
+    return None if math.isnan(number) else number
 
 
 def as_finding(value: Any, name: str) -> bool | None:

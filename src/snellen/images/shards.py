@@ -17,7 +17,7 @@ from snellen.images.geometry import AS_IS, Geometry
 from snellen.images.picture_file import SUFFIXES, read_picture
 from snellen.images.planes import ARRAYS
 from snellen.images.reading import AS_STORED, Reading, check_shown
-from snellen.images.samples import Progress, Samples, UnreadablePictureError, as_label, check_samples
+from snellen.images.samples import Progress, Samples, UnreadablePictureError, as_label, as_number, check_samples
 from snellen.images.tables import indices, plain
 from snellen.types import Findings, Sample
 
@@ -58,6 +58,7 @@ class ShardItems:
     ids: tuple[str, ...]
     images: tuple[Member, ...]
     labels: tuple[int | Findings | None, ...]
+    numbers: tuple[float | None, ...]
     geometry: Geometry
     channels: int
     reading: Reading
@@ -72,12 +73,12 @@ class ShardItems:
             reading=self.reading,
             content=io.BytesIO(member.read()),
         )
-        return Sample(id=self.ids[index], image=image, label=self.labels[index])
+        return Sample(id=self.ids[index], image=image, label=self.labels[index], number=self.numbers[index])
 
     def take(self, indices: Sequence[int]) -> ShardItems:
         """A source of these samples."""
         parts: dict[str, Any] = {
-            name: tuple(getattr(self, name)[index] for index in indices) for name in ("ids", "images", "labels")
+            name: tuple(getattr(self, name)[index] for index in indices) for name in ("ids", "images", "labels", "numbers")
         }
         return replace(self, **parts)
 
@@ -108,6 +109,7 @@ def from_shards(
     geometry: Geometry = AS_IS,
     channels: int = 3,
     classes: Sequence[str] | None = None,
+    numbers: bool = False,
     reading: Reading = AS_STORED,
     unreadable: str = "refuse",
     progress: Progress | None = None,
@@ -119,6 +121,7 @@ def from_shards(
         geometry: how images are cropped and resized.
         channels: of the classifier.
         classes: names of the classifier's classes, for labels that are names.
+        numbers: whether labels are numbers, for a classifier that estimates one.
         reading: how stored values become pixels.
         unreadable: "refuse" or "skip" pictures that cannot be decoded.
         progress: called with (images checked, images in total).
@@ -126,6 +129,7 @@ def from_shards(
     check_shown(reading.show_channels, channels)
     images: dict[str, Member] = {}
     labels: dict[str, int | Findings | None] = {}
+    true_numbers: dict[str, float | None] = {}
     for shard in shard_paths(path):
         for key, members in _grouped(shard).items():
             endings = [ending for ending in members if f".{ending.lower()}" in SUFFIXES]
@@ -138,14 +142,20 @@ def from_shards(
             if key in images:
                 raise SnellenError(f"'{key}' is in '{images[key].shard}' and in '{shard}'; every sample needs its own key")
             images[key] = picture
-            labels[key] = _label(members, classes, f"'{key}' in '{shard}'")
+            who = f"'{key}' in '{shard}'"
+            stated = _stated(members, who)
+            if numbers:
+                true_numbers[key] = as_number(stated, who)
+            else:
+                labels[key] = _label(stated, classes, who)
     if not images:
         raise SnellenError(f"'{path}' holds no pictures; members of a shard are called key.jpg, key.cls and the like")
     ids = tuple(images)
     source = ShardItems(
         ids=ids,
         images=tuple(images.values()),
-        labels=tuple(labels[key] for key in ids),
+        labels=tuple(labels.get(key) for key in ids),
+        numbers=tuple(true_numbers.get(key) for key in ids),
         geometry=geometry,
         channels=channels,
         reading=reading,
@@ -178,17 +188,20 @@ def _grouped(shard: Path) -> dict[str, dict[str, Member]]:
     return groups
 
 
-def _label(members: dict[str, Member], classes: Sequence[str] | None, who: str) -> int | Findings | None:
-    """The label in `cls`, or in `json` under label or cls; None where there is none."""
+def _stated(members: dict[str, Member], who: str) -> Any:
+    """The label in `cls`, or in `json` under label or cls, as it is written; None where there is none."""
     if "cls" in members:
-        return _index(_text(members["cls"], who).strip(), classes, who)
+        return _text(members["cls"], who).strip()
     if "json" not in members:
         return None
     try:
         stated = json.loads(_text(members["json"], who))
     except ValueError:
         raise SnellenError(f"the JSON of {who} cannot be read") from None
-    value = stated.get("label", stated.get("cls")) if isinstance(stated, dict) else stated
+    return stated.get("label", stated.get("cls")) if isinstance(stated, dict) else stated
+
+
+def _label(value: Any, classes: Sequence[str] | None, who: str) -> int | Findings | None:
     if isinstance(value, list):
         return as_label([_index(part, classes, who) for part in value], who)
     return _index(value, classes, who)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from snellen.errors import SnellenError, nearest
 from snellen.images.geometry import Box
-from snellen.images.samples import as_finding
+from snellen.images.samples import as_finding, as_number
 from snellen.types import Findings
 
 
@@ -59,11 +59,50 @@ def read_labels(
             cells = [row[name] for name in columns if row[name].strip()] or [""]
             for cell in cells:
                 labels.setdefault(sample_id, []).extend(_labels(cell, classes, index_of, where))
-    missing = [sample_id for sample_id in ids if sample_id not in labels]
+    _refuse_missing(path, ids, labels)
+    return {sample_id: _joined(stated, f"'{path}': '{sample_id}'") for sample_id, stated in labels.items()}, groups
+
+
+def read_numbers(
+    path: str | Path, ids: Sequence[str], names: Sequence[str] | None = None
+) -> tuple[dict[str, float | None], dict[str, str]]:
+    """The true number and the group of images, from a CSV with a row for each, for a model that estimates a number.
+
+    Args:
+        path: the CSV, with the columns file and optionally group. The number stands in the column label or number, or in
+            that which is named as the model's output, or else in the only other column; an empty number is unknown.
+        ids: the images, by their paths in the folder.
+        names: the name of the model's output.
+    """
+    path = Path(path)
+    find = _finder(ids, path)
+    outputs = indices(names or ())
+    others = [name for name in _headings(path) if name not in ("file", "group")]
+    columns = [name for name in others if plain(name) in ("label", "number") or plain(name) in outputs] or others
+    if len(columns) > 1:
+        raise SnellenError(
+            f"'{path}' has the columns {', '.join(columns)}, but the model estimates one number; call its column label"
+        )
+    numbers: dict[str, float | None] = {}
+    groups: dict[str, str] = {}
+    for line, row in _rows(path, ("file", *(columns or ["label"])), ("group",)):
+        where = f"'{path}', line {line}"
+        sample_id = find(row["file"], line)
+        number = as_number(row[columns[0]], where)
+        if sample_id in numbers and (numbers[sample_id], groups.get(sample_id, "")) != (number, row["group"].strip()):
+            raise SnellenError(f"{where}: '{sample_id}' has a second, different row; keep one")
+        numbers[sample_id] = number
+        if row["group"].strip():
+            groups[sample_id] = row["group"].strip()
+    _refuse_missing(path, ids, numbers)
+    return numbers, groups
+
+
+def _refuse_missing(path: Path, ids: Sequence[str], rows: Collection[str]) -> None:
+    missing = [sample_id for sample_id in ids if sample_id not in rows]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise SnellenError(f"'{path}' has no row for '{missing[0]}'{more}; add it (an empty label means unknown)")
-    return {sample_id: _joined(stated, f"'{path}': '{sample_id}'") for sample_id, stated in labels.items()}, groups
 
 
 def _joined(stated: Sequence[int | Findings | None], who: str) -> int | Findings | None:

@@ -49,6 +49,8 @@ def run_summary(run: Readable) -> dict[str, Any]:
     accuracy = run.record.accuracy()
     if accuracy is not None:
         values["accuracy"] = accuracy.share
+    if (error := run.record.number_error()) is not None:
+        values["mean absolute error"] = error.mean
     for row in summary.to_dict("records"):
         prefix = f"{row['method']}/{row['metric']}"
         values |= {f"{prefix}/{name}": float(row[name]) for name in ("mean", "low", "high", "n", "undefined")}

@@ -93,7 +93,7 @@ def subject_facts(run: Readable) -> dict[str, Any]:
         targets = {target: run.record.classifier.further_target}
     return {
         "record": run.record,
-        "accuracy": run.record.accuracy(),
+        "accuracy": run.record.agreement(),
         "target": targets.get(target, f"class {target}"),
         "images": numbers.count(images, "image"),
         "sure": run_certainty(run),

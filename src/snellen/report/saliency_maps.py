@@ -13,11 +13,12 @@ from jaxtyping import Float, UInt8
 
 from snellen.charts import numbers, pictures
 from snellen.errors import SnellenError, nearest
-from snellen.images import as_samples, colours
+from snellen.images import colours
 from snellen.plugins.registry import METHODS, label
 from snellen.runs import plan as planning
 from snellen.runs.guard import Guard
 from snellen.runs.score import BATCH, as_classifier, fit_missing, with_targets
+from snellen.runs.subject import samples_for
 from snellen.types import Maps, Rng
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None
         seed: Changes every random draw.
     """
     classifier = as_classifier(model)
-    samples = as_samples(images, geometry=classifier.geometry, channels=classifier.channels, classes=classifier.classes)
+    samples = samples_for(classifier, images)
     first = classifier.to_inputs(samples[0].image[None])
     classes = classifier.check(first)
     if methods is None:

@@ -110,12 +110,12 @@ class Summary:
 
 
 def accuracy_lines(run: Readable) -> list[Text]:
-    """How often the classifier is right, with a remark if there is one; empty if there are no labels."""
-    right = run.record.accuracy()
-    if right is None:
+    """How well the outputs agree with the labels, with a remark if there is one; empty if there are no labels."""
+    agreement = run.record.agreement()
+    if agreement is None:
         return []
-    lines = [Text.assemble(("Accuracy ", "bold"), right.words)]
-    return [*lines, Text(right.remark, style="yellow" if right.doubtful else "dim")] if right.remark else lines
+    lines = [Text.assemble((f"{agreement.name} ", "bold"), agreement.words)]
+    return [*lines, Text(agreement.remark, style="yellow" if agreement.doubtful else "dim")] if agreement.remark else lines
 
 
 def _listed(pairs: Sequence[tuple[str, str]]) -> str:

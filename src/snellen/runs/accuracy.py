@@ -27,6 +27,8 @@ class Accuracy:
     doubtful: bool
     """Whether the remark questions how the model was set up."""
 
+    name = "Accuracy"
+
     @property
     def share(self) -> float:
         """The share of labelled images that the classifier is right about."""
@@ -37,6 +39,11 @@ class Accuracy:
         """The number with its interval and n."""
         images = f"{self.n} labelled image{'' if self.n == 1 else 's'}"
         return f"{self.share:.2f} [{self.low:.2f}, {self.high:.2f}], {self.correct} of {images}"
+
+    @property
+    def sentence(self) -> str:
+        """The same in a sentence, for pages."""
+        return f"The classifier is right about {self.correct} of {self.n} labelled images."
 
 
 def accuracy(

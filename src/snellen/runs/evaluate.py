@@ -22,18 +22,20 @@ from snellen.classifier.engines import compiling_pays
 from snellen.classifier.repeatability import repeatability_warnings
 from snellen.errors import SnellenError
 from snellen.files.documents import MOST_WHOLE, check_shape
-from snellen.images import Samples, apply_condition, as_samples
+from snellen.images import Samples, apply_condition
 from snellen.images.cases import make_cases
 from snellen.plugins.outside import line_of_user
 from snellen.plugins.registry import CONDITIONS, label, traits
 from snellen.runs import fitting, recording, variant_training
 from snellen.runs import plan as planning
-from snellen.runs.accuracy import accuracy
+from snellen.runs.accuracy import Accuracy, accuracy
 from snellen.runs.executors import Call, run_all
+from snellen.runs.number_error import NumberError, number_error
 from snellen.runs.progress import Observer, default_observer, duration
 from snellen.runs.record import Failure, FittedRecord, Planned, SamplesRecord, Spec
 from snellen.runs.run import Run
 from snellen.runs.store import Store
+from snellen.runs.subject import samples_for
 from snellen.runs.tasks import MissingUnit, Shard, cached_passes, common_key, missing_units, split_into_shards
 from snellen.runs.unit import InspectShard, PackedClassifier, ShardFacts, Unit
 from snellen.runs.variant_training import RunVariants, TrainVariants
@@ -125,7 +127,7 @@ def evaluate(
     with _run_folder(out) as folder:
         wrapped = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
         parsed_condition = None if condition is None else CONDITIONS.parse(condition)
-        plain = as_samples(samples, geometry=wrapped.geometry, channels=wrapped.channels, classes=wrapped.classes)
+        plain = samples_for(wrapped, samples)
         job = _Job(
             store=Store(folder, progress.note),
             classifier=wrapped,
@@ -244,7 +246,7 @@ class _Job:
         self._check_requirements(labels=any(index is not None for shard_facts in facts for index in shard_facts.labels))
         shards = [self._with_targets(shard, shard_facts, classes) for shard, shard_facts in zip(shards, facts, strict=True)]
         samples = recording.describe_samples(self.store, self.samples, shards, facts)
-        self._note_accuracy(samples, classes)
+        self._note_agreement(samples, classes)
         fitted = self._fit()
         if fitted:
             packed = PackedClassifier(self.classifier)
@@ -338,28 +340,34 @@ class _Job:
                     f"'{sample_id}' has several labels, but '{self.classifier.name}' has {self.classifier.head.words}; say "
                     "heads='independent-labels' where several may be right, or give one label"
                 )
+            if index is not None and not self.classifier.head.decides:
+                raise SnellenError(
+                    f"'{sample_id}' has a class as its label, but '{self.classifier.name}' gives a number; say "
+                    f"Sample(number={index}), or from_arrays(..., numbers=True)"
+                )
             if index is not None and not 0 <= index < classes:
                 raise SnellenError(
                     f"'{sample_id}' has label {index}, but '{self.classifier.name}' has classes 0 to {classes - 1}"
                 )
+        planning.check_numbers(self.classifier, shard.ids, shard_facts.numbers)
         planning.check_truth(self.metrics, shard.ids, shard_facts.truths)
         return replace(
             shard, targets=planning.resolve_targets(self.target, self.classifier, classes, shard.ids, shard_facts)
         )
 
-    def _note_accuracy(self, samples: SamplesRecord, classes: int) -> None:
-        """Notes how often the classifier is right, before hours are spent on one that was set up wrongly."""
-        if not self.classifier.head.exclusive:
-            return
-        measured = accuracy(
-            [row.label for row in samples.rows],
-            [row.prediction for row in samples.rows],
-            classes,
-            self.classifier.classes,
-            None if self.condition is None else label(self.condition),
-        )
+    def _note_agreement(self, samples: SamplesRecord, classes: int) -> None:
+        """Notes how well the outputs agree with the labels, before hours are spent on a model that was set up wrongly."""
+        head, rows = self.classifier.head, samples.rows
+        condition = None if self.condition is None else label(self.condition)
+        measured: Accuracy | NumberError | None = None
+        if head.exclusive:
+            labels, predictions = [row.label for row in rows], [row.prediction for row in rows]
+            measured = accuracy(labels, predictions, classes, self.classifier.classes, condition)
+        elif not head.decides:
+            unit = planning.unit_of(head)
+            measured = number_error([row.number for row in rows], [row.estimate for row in rows], unit, condition)
         if measured is not None:
-            self.observer.note(f"accuracy {measured.words}. {measured.remark}".strip())
+            self.observer.note(f"{measured.name.lower()} {measured.words}. {measured.remark}".strip())
 
     def _fit(self) -> dict[str, FittedRecord]:
         """Fits the methods that need it, or reads their fitted states from the run folder."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError, no_exit
-from snellen.images import Samples, as_samples
+from snellen.images import Samples
 from snellen.maps.fitted_state import digest, methods_to_fit
 from snellen.plugins.registry import label, traits
 from snellen.runs import plan as planning
@@ -21,6 +21,7 @@ from snellen.runs.guard import Guard
 from snellen.runs.progress import Observer, default_observer
 from snellen.runs.record import FittedRecord
 from snellen.runs.store import Store, key_of
+from snellen.runs.subject import samples_for
 from snellen.runs.tasks import common_key
 from snellen.runs.unit import cost_since
 from snellen.types import Method, NeedsFit, Passes, Rng
@@ -48,7 +49,7 @@ def fit(classifier: Classifier, samples: Any, *, methods: Any, seed: int = 0, ob
         seed: Which images are drawn, where there are more than `LIMIT`.
         observer: Shows progress.
     """
-    images = as_samples(samples, geometry=classifier.geometry, channels=classifier.channels, classes=classifier.classes)
+    images = samples_for(classifier, samples)
     parsed = planning.parse_methods(methods)
     methods_by_state = states_to_fit(parsed)
     if not methods_by_state:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.classifier.heads import Number, WithTargets
+from snellen.classifier.heads import Head, Number, WithTargets
 from snellen.classifier.targets import Contrast, Down, FurtherTarget, OutputFunction
 from snellen.errors import SnellenError
 from snellen.plugins.notation import split_names
@@ -221,6 +221,30 @@ def check_truth(metrics: Sequence[Metric], ids: Sequence[str], truths: Sequence[
                 )
 
 
+def unit_of(head: Head) -> str:
+    """The unit of a number, where it is stated."""
+    number = head.head if isinstance(head, WithTargets) else head
+    return number.unit if isinstance(number, Number) else ""
+
+
+def check_numbers(classifier: Classifier, ids: Sequence[str], numbers: Sequence[float | None]) -> None:
+    """Refuses true numbers where the classifier estimates none, and those beyond the range that is stated for it."""
+    head = classifier.head.head if isinstance(classifier.head, WithTargets) else classifier.head
+    for sample_id, number in zip(ids, numbers, strict=True):
+        if number is None:
+            continue
+        if not isinstance(head, Number):
+            raise SnellenError(
+                f"'{sample_id}' has the number {number:g}, but '{classifier.name}' has {head.words}; say heads='number' "
+                "where it estimates one, or give a label"
+            )
+        if head.low is not None and head.high is not None and not head.low <= number <= head.high:
+            raise SnellenError(
+                f"the label of '{sample_id}' is {number:g}, but the number was stated to lie between {head.low:g} and "
+                f"{head.high:g}; correct the label, or state another range"
+            )
+
+
 def resolve_targets(
     target: str | int, classifier: Classifier, classes: int, ids: Sequence[str], facts: ShardFacts
 ) -> tuple[int, ...]:
@@ -244,13 +268,17 @@ def resolve_targets(
 
 
 def class_index(target: str | int, classifier: Classifier, classes: int) -> int:
-    """The column of a class that is named, or stated by its number."""
+    """The column of a class that is named, or stated by its number; the only column of a number is called up."""
+    if target == "up" and isinstance(classifier.head, Number):
+        return 0
     if isinstance(target, str) and classifier.classes and target in classifier.classes:
         return classifier.classes.index(target)
     if isinstance(target, str) and re.fullmatch("[0-9]{1,18}", target):
         target = int(target)
     if isinstance(target, int) and 0 <= target < classes:
         return target
+    if isinstance(classifier.head, Number):
+        raise SnellenError(f"target '{target}' is not known: '{classifier.name}' gives a number, so say up or down")
     raise SnellenError(
         f"target '{target}' is not known: say predicted, label, every-label, least-likely, a class name, "
         f"a number from 0 to {classes - 1}, or contrast(a, b)"
@@ -272,6 +300,8 @@ def further_target(target: Any, classifier: Classifier, classes: int) -> Further
         return target
     if callable(target):
         return OutputFunction(target, getattr(target, "__name__", type(target).__name__))
+    if isinstance(classifier.head, Number) and target in CHOICES[1:]:
+        raise SnellenError(f"the target '{target}' is for classes, but '{classifier.name}' gives a number; say up or down")
     if not isinstance(target, str) or target in CHOICES or (classifier.classes and target in classifier.classes):
         return None
     if target in ("up", "down"):

@@ -14,8 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from snellen.errors import SnellenError
 from snellen.files.documents import PlainName, parse_as
 from snellen.files.integrity import DamagedError, dump_record, read_record
+from snellen.plugins.notation import read_plugin
 from snellen.plugins.traits import Attribute
 from snellen.runs.accuracy import Accuracy, accuracy
+from snellen.runs.number_error import NumberError, number_error
 
 SCHEMA = 1
 """The version of the records that this code writes, and the newest that it reads."""
@@ -188,6 +190,19 @@ class ClassifierRecord(Record):
         return self.head is None or not self.head.startswith(("independent-labels", "number"))
 
     @property
+    def is_number(self) -> bool:
+        """Whether the model estimates a number."""
+        return self.head is not None and self.head.startswith("number")
+
+    @property
+    def unit(self) -> str:
+        """The unit of the number that the model estimates, where it is stated."""
+        if self.head is None or not self.is_number:
+            return ""
+        _, settings = read_plugin(self.head.partition(" with ")[0])
+        return str(settings.get("unit", ""))
+
+    @property
     def further_target(self) -> str | None:
         """The name of a target that is no output of the model, such as a contrast."""
         names = self.class_names or ()
@@ -196,8 +211,8 @@ class ClassifierRecord(Record):
     @property
     def head_words(self) -> str:
         """What the outputs are, with their number."""
-        if self.head is not None and self.head.startswith("number"):
-            return "a number"
+        if self.is_number:
+            return f"a number in {self.unit}" if self.unit else "a number"
         return f"{self.classes} {'classes' if self.exclusive else 'independent labels'}"
 
 
@@ -214,6 +229,10 @@ class SampleRow(Record):
     truth: str | None = None
     """Whether a mask says where the evidence is: some, empty or none."""
     group: str | None = None
+    number: float | None = None
+    """The true number, where the model estimates one."""
+    estimate: float | None = None
+    """The number that the model estimates."""
 
 
 class SamplesRecord(Record):
@@ -226,6 +245,8 @@ class SamplesRecord(Record):
     pictures: dict[str, PlainName]
     """Files of the first samples as the classifier sees them, by sample."""
     accuracy: Accuracy | None = None
+    error: NumberError | None = None
+    """Of a model that estimates a number."""
 
 
 class PlannedUnit(Record):
@@ -348,6 +369,19 @@ class RunRecord(Record):
             self.classifier.class_names,
             self.spec.condition,
         )
+
+    def number_error(self) -> NumberError | None:
+        """How far the model is from the true numbers of the samples; None where it estimates none, or no sample has one."""
+        rows = self.samples.rows
+        if not self.classifier.is_number:
+            return None
+        return number_error(
+            [row.number for row in rows], [row.estimate for row in rows], self.classifier.unit, self.spec.condition
+        )
+
+    def agreement(self) -> Accuracy | NumberError | None:
+        """How well the outputs agree with the labels: the accuracy, or the error of a number."""
+        return self.number_error() if self.classifier.is_number else self.accuracy()
 
 
 class StudyRecord(Record):

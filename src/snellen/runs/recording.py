@@ -107,6 +107,7 @@ def describe_samples(store: Store, samples: Samples, shards: Sequence[Shard], fa
                 target=shard.targets[index],
                 truth=shard_facts.truths[index],
                 group=shard_facts.groups[index],
+                **_number(shard_facts, index),
             )
             for index, sample in enumerate(shard.ids)
         ]
@@ -114,6 +115,12 @@ def describe_samples(store: Store, samples: Samples, shards: Sequence[Shard], fa
     return SamplesRecord(
         count=len(samples), digest=samples_digest(shards), source=samples.describe(), rows=tuple(rows), pictures=pictures
     )
+
+
+def _number(facts: ShardFacts, index: int) -> dict[str, float | None]:
+    """The true number and the estimate, where the model estimates one; rows of other models do not store these."""
+    estimate = facts.estimates[index]
+    return {} if estimate is None else {"number": facts.numbers[index], "estimate": estimate}
 
 
 def open_record(
@@ -150,7 +157,9 @@ def open_record(
         units=tuple(units),
         planned=planned,
     )
-    return record.changed(samples=samples.changed(accuracy=record.accuracy()))
+    error = record.number_error()
+    measured = {"accuracy": record.accuracy()} if error is None else {"accuracy": None, "error": error}
+    return record.changed(samples=samples.changed(**measured))
 
 
 def write_unit(

@@ -6,13 +6,14 @@ from typing import Any
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.images import apply_condition, as_samples
+from snellen.images import apply_condition
 from snellen.runs.foreign_code import MODEL, require_trust
 from snellen.runs.progress import Observer
 from snellen.runs.recording import samples_digest
 from snellen.runs.run import Run
 from snellen.runs.settings import LoadedSubject, Settings
 from snellen.runs.store import Store
+from snellen.runs.subject import samples_for
 from snellen.runs.tasks import split_into_shards
 
 
@@ -40,7 +41,7 @@ def reload_subject(
         require_trust(Store(run.folder), record, MODEL, trust=trust)
         classifier, samples = Settings.of(record.request).load(observer)
     wrapped = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
-    loaded = as_samples(samples, geometry=wrapped.geometry, channels=wrapped.channels, classes=wrapped.classes)
+    loaded = samples_for(wrapped, samples)
     if spec.condition is not None:
         loaded = apply_condition(loaded, spec.condition, seed=spec.seed)
     pairs = {

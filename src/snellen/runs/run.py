@@ -17,6 +17,7 @@ from snellen.errors import SnellenError
 from snellen.files.integrity import DamagedError
 from snellen.runs import recording
 from snellen.runs.accuracy import Accuracy
+from snellen.runs.number_error import NumberError
 from snellen.runs.people import StudyResult, read_people
 from snellen.runs.record import Cost, RunRecord, SampleRow, UnitRecord
 from snellen.runs.store import Store
@@ -76,9 +77,14 @@ class Run:
         return means.reindex(index=self.methods, columns=self.metrics)
 
     def samples(self) -> pd.DataFrame:
-        """One row per sample: its label, the prediction and its probability, and the class that was explained."""
+        """One row per sample: its label, the prediction and its probability, and the class that was explained.
+
+        Where the model estimates a number, also the true number and the estimate.
+        """
         rows = self.record.samples.rows
-        frame = pd.DataFrame({name: [getattr(row, name) for row in rows] for name in SampleRow.model_fields})
+        numbers = () if self.record.classifier.is_number else ("number", "estimate")
+        columns = [name for name in SampleRow.model_fields if name not in numbers]
+        frame = pd.DataFrame({name: [getattr(row, name) for row in rows] for name in columns})
         names = self.record.classifier.class_names
         for column in ("label", "prediction", "target"):
             frame[column] = frame[column].astype("Int64")
@@ -88,6 +94,10 @@ class Run:
     def accuracy(self) -> Accuracy | None:
         """How often the classifier is right about the labelled samples; None where no sample has a label."""
         return self.record.accuracy()
+
+    def number_error(self) -> NumberError | None:
+        """How far a model that estimates a number is from the true numbers; None where no sample has one."""
+        return self.record.number_error()
 
     def curves(self, metric: str) -> dict[str, np.ndarray]:
         """For a metric that summarises a curve: method to (samples, points), in sample order."""

@@ -251,6 +251,7 @@ class Settings:
             masks=masks,
             boxes=boxes,
             classes=classifier.classes,
+            numbers=not classifier.head.decides,
             reading=self.reading,
             unreadable=self.unreadable,
             progress=lambda done, total: observer.running(f"checking {what} {done} of {total}"),

@@ -102,6 +102,10 @@ class ShardFacts:
     """PNG files of the first samples."""
     outputs: OutputRange
     groups: tuple[str | None, ...]
+    numbers: tuple[float | None, ...]
+    """The true number of each sample, where the model estimates one."""
+    estimates: tuple[float | None, ...]
+    """The number that the model estimates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +153,8 @@ class InspectShard:
             pictures=tuple(_png(colours(sample.image, self.samples.show_channels)) for sample in samples[: self.pictures]),
             outputs=OutputRange.of(head.raw(logits)),
             groups=tuple(sample.group for sample in samples),
+            numbers=tuple(sample.number for sample in samples),
+            estimates=(None,) * len(samples) if head.decides else tuple(head.own(logits)[:, 0].tolist()),
         )
 
 

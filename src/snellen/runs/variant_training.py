@@ -24,13 +24,14 @@ from torch.utils.data import Dataset
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError, no_exit
 from snellen.files.seals import untrusted_folder
-from snellen.images import Samples, as_samples
+from snellen.images import Samples
 from snellen.maps.fitted_state import methods_to_fit
 from snellen.plugins.registry import label, traits
 from snellen.runs.fitting import fit_state, fitting_samples, using_threads
 from snellen.runs.guard import Guard
 from snellen.runs.record import Cost, VariantFile, VariantRecord
 from snellen.runs.store import PICKLE, Store, key_of, needs_trust
+from snellen.runs.subject import samples_for
 from snellen.runs.unit import PackedClassifier, cost_since
 from snellen.types import CHECKPOINT, Method, Metric, NeedsVariants, Passes, Recipe, TrainedVariant, by_number
 from snellen.variants.recipes import Training
@@ -63,7 +64,7 @@ def find_training(training: Any, classifier: Classifier) -> Samples:
     """Training images from `zoo:digits-training`, or in any form that `evaluate` takes."""
     if training == DIGITS_TRAINING:
         return training_digits()
-    return as_samples(training, geometry=classifier.geometry, channels=classifier.channels, classes=classifier.classes)
+    return samples_for(classifier, training)
 
 
 def find_checkpoints(checkpoints: Any, classifier: Classifier) -> dict[str, nn.Module]:
