@@ -74,9 +74,9 @@ def explain_photo(
                 with guard.watching(label(method), SnellenError), model.counting(observer.passed), torch.no_grad():
                     maps[label(method)] = method(model, inputs, column_of_row, rng=rng)[0].numpy()
                 observer.finished(Passes())
-            value = model.output(inputs, column_of_row, "probability" if model.head.reads_probability else "logit")
-            letter = "p" if model.head.reads_probability and model.head.decides else "value"
-            sheets.append(contact_sheet(pixels, maps, {}, heading=f"{name}, {letter} = {float(value):.2f}"))
+            value, letter, unit = planning.caption_outputs(model, inputs, column_of_row)
+            heading = f"{name}, {letter} = {float(value):.2f} {unit}".strip()
+            sheets.append(contact_sheet(pixels, maps, {}, heading=heading))
     finally:
         observer.end()
     picture = sheets[0] if len(sheets) == 1 else _stacked(sheets)

@@ -89,8 +89,11 @@ def subject_facts(run: Readable) -> dict[str, Any]:
             "every-label": "a label that is right",
             "least-likely": "the label that the model finds least likely",
         }
-    if run.record.classifier.further_target is not None:
-        targets = {target: run.record.classifier.further_target}
+    number = (run.record.classifier.class_names or ("number",))[0]
+    if run.record.classifier.is_number:
+        targets = dict.fromkeys(("predicted", "up", "0", number), f"the {number}")
+    if (further := run.record.classifier.further_target) is not None:
+        targets = {target: f"the {further}" if target == "down" else further}
     return {
         "record": run.record,
         "accuracy": run.record.agreement(),

@@ -41,10 +41,8 @@ def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[Metho
             "id": row["sample"],
             "photo": None if (photo := photos[row["sample"]]) is None else pictures.data_uri(photo, longest=320),
             "tiles": tiles[str(row["sample"])],
-            "probability": numbers.short(float(row["probability"])) if not pd.isna(row["probability"]) else None,
-            "prediction": _class(row, "prediction"),
-            "label": _class(row, "label"),
             "target": _class(row, "target"),
+            **(_numbers_of(row, run.record.classifier.unit) if "estimate" in row else _classes_of(row)),
         }
         for row in first.to_dict("records")
     ]
@@ -71,6 +69,24 @@ def _pair_of_tiles(
         return {"map": alone, "over": None}
     over = pictures.overlay(pictures.fit_photo(photo, values), values, signed, ends)
     return {"map": alone, "over": pictures.data_uri(over, longest=224, quality=74)}
+
+
+def _classes_of(row: Mapping[Any, Any]) -> dict[str, str | None]:
+    probability = row["probability"]
+    return {
+        "probability": None if pd.isna(probability) else numbers.short(float(probability)),
+        "prediction": _class(row, "prediction"),
+        "label": _class(row, "label"),
+    }
+
+
+def _numbers_of(row: Mapping[Any, Any], unit: str) -> dict[str, str | None]:
+    """The same of a model that estimates a number, which has no probability."""
+    written = {
+        name: None if pd.isna(row[name]) else f"{numbers.short(float(row[name]))} {unit}".strip()
+        for name in ("estimate", "number")
+    }
+    return {"probability": None, "prediction": written["estimate"], "label": written["number"]}
 
 
 def _class(row: Mapping[Any, Any], which: str) -> str | None:

@@ -50,9 +50,11 @@ class SaliencyMaps(Mapping[str, Maps]):
     """The explained class of each image."""
     target_names: tuple[str, ...]
     outputs: tuple[float, ...]
-    """Of the explained classes: probabilities, or logits where there is no probability."""
+    """Of the explained classes: probabilities, or logits where there is no probability; or the model's number."""
     letter: str = "p"
     """How captions call the outputs."""
+    unit: str = ""
+    """Of the outputs, where they are a number with a unit."""
 
     @overload
     def __getitem__(self, key: str) -> Maps: ...
@@ -94,7 +96,7 @@ class SaliencyMaps(Mapping[str, Maps]):
         heads = "".join(f"<th>{escape(name)}</th>" for name in ("image", *self))
         rows = []
         for place in range(min(SHOWN, len(self.ids))):
-            output = f"{self.letter} = {numbers.short(self.outputs[place])}"
+            output = f"{self.letter} = {numbers.short(self.outputs[place])} {self.unit}".strip()
             caption = escape(f"{self.ids[place]}: {self.target_names[place]}, {output}")
             cells = [f"{_picture(self.images[place], 'image')}<br>{caption}"]
             cells += [_picture(self.overlay(method, place), f"{method} of {self.ids[place]}") for method in self]
@@ -172,7 +174,7 @@ def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None
                 if tuple(values.shape) != (len(part), *inputs.shape[2:]):
                     raise SnellenError(f"{label(method)} gave maps of {tuple(values.shape)}, not one number per pixel")
                 maps[label(method)].append(values.detach().cpu())
-            values_shown = classifier.output(inputs, aims, "probability" if classifier.head.reads_probability else "logit")
+            values_shown, letter, unit = planning.caption_outputs(classifier, inputs, aims)
             outputs += values_shown.tolist()
             shown.append(_bytes(torch.stack([colours(image, samples.show_channels) for image in pixels])))
     finally:
@@ -184,7 +186,8 @@ def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None
         targets=tuple(classes_of_images.tolist()),
         target_names=names,
         outputs=tuple(outputs),
-        letter="p" if classifier.head.reads_probability and classifier.head.decides else "value",
+        letter=letter,
+        unit=unit,
     )
 
 

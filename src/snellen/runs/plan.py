@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
@@ -300,7 +300,7 @@ def further_target(target: Any, classifier: Classifier, classes: int) -> Further
         return target
     if callable(target):
         return OutputFunction(target, getattr(target, "__name__", type(target).__name__))
-    if isinstance(classifier.head, Number) and target in CHOICES[1:]:
+    if isinstance(classifier.head, Number) and isinstance(target, str) and target in CHOICES[1:]:
         raise SnellenError(f"the target '{target}' is for classes, but '{classifier.name}' gives a number; say up or down")
     if not isinstance(target, str) or target in CHOICES or (classifier.classes and target in classifier.classes):
         return None
@@ -383,6 +383,20 @@ def target_name(target: FurtherTarget, classifier: Classifier, classes: int) -> 
     if isinstance(target, Contrast):
         return f"{names[target.first]}, not {names[target.second]}"
     return f"{names[0]} going down" if isinstance(target, Down) else target.text.partition(" ")[0]
+
+
+def caption_outputs(
+    classifier: Classifier, inputs: Float[Tensor, "batch channels height width"], targets: Int[Tensor, " batch"]
+) -> tuple[Float[Tensor, " batch"], str, str]:
+    """What captions show of the targets: probabilities, or else the number; how they call it; and its unit."""
+    head = classifier.head
+    further = head.further[0] if isinstance(head, WithTargets) else None
+    if head.decides and head.reads_probability:
+        return classifier.output(inputs, targets, "probability"), "p", ""
+    values = classifier.output(inputs, targets, "logit")
+    if isinstance(further, Down):
+        return -values, "value", unit_of(head)
+    return values, "value", "" if further is not None else unit_of(head)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,8 @@ def score(
     if "labels" in needs and labels is None:
         raise SnellenError(f"{name} needs the true classes; give labels=")
     classifier = as_classifier(model)
-    samples = from_arrays(as_array(images, "images"), labels, None if truth is None else as_array(truth, "truth"), ids)
+    marked = None if truth is None else as_array(truth, "truth")
+    samples = from_arrays(as_array(images, "images"), labels, marked, ids, numbers=not classifier.head.decides)
     inputs = classifier.to_inputs(samples[0].image[None])
     classes = classifier.check(inputs, [sample.label for sample in samples if isinstance(sample.label, int)])
     missing = planning.missing_requirement(scorer, classifier, truths=True, labels=True, recipe=False, checkpoints=False)
@@ -207,7 +208,7 @@ def _by_outputs(target: str, classifier: Classifier, samples: Samples) -> Target
     for start in range(0, len(samples), BATCH):
         images = torch.stack([sample.image for sample in samples[start : start + BATCH]])
         logits = classifier.logits(classifier.to_inputs(images))
-        chosen.append(logits.argmin(dim=1) if target == "least-likely" else logits.argmax(dim=1))
+        chosen.append(head.least(logits) if target == "least-likely" else head.best(logits))
     return torch.cat(chosen)
 
 

@@ -117,7 +117,8 @@ def run_certainty(run: Scored) -> Certainty:
 
 def run_sampling(run: Scored) -> Sampling:
     """What the verdicts of a run take as drawn at random."""
-    return sampling_of(run.samples(), run.record.classifier.classes)
+    classifier = run.record.classifier
+    return sampling_of(run.samples(), None if classifier.is_number else classifier.classes, number=classifier.is_number)
 
 
 @dataclass(frozen=True, kw_only=True)

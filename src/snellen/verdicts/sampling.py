@@ -57,14 +57,14 @@ IMAGES = Sampling()
 """Each image is drawn by itself."""
 
 
-def sampling_of(samples: pd.DataFrame, classes: int | None) -> Sampling:
+def sampling_of(samples: pd.DataFrame, classes: int | None, *, number: bool = False) -> Sampling:
     """What is drawn, by the labels and groups of a run's samples and the number of classes of its model.
 
     - Named groups are always a sample of more: whole groups are drawn.
     - Classes are drawn where they are at least `MINIMUM_CLASSES` of more; where fewer, verdicts are about these alone.
     - Where the images show every class of the model, or one image per class, images are drawn.
 
-    A sample without a label or group is a cluster of its own.
+    A sample without a label or group is a cluster of its own. A model of a `number` has no classes.
     """
     if not len(samples):
         return IMAGES
@@ -78,7 +78,8 @@ def sampling_of(samples: pd.DataFrame, classes: int | None) -> Sampling:
             groups, f"; {shown}, and verdicts are about these" if 0 < present < (classes or present + 1) else ""
         )
     if not labels:
-        return Sampling(words="neither classes nor groups of the images are known, so each counts as drawn by itself")
+        unknown = "no groups" if number else "neither classes nor groups"
+        return Sampling(words=f"{unknown} of the images are known, so each counts as drawn by itself")
     if present == classes or present == len(samples):
         return IMAGES
     if len(set(labels.values())) < MINIMUM_CLASSES:
