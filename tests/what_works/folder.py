@@ -200,7 +200,10 @@ def _write_tables(folder: Path) -> None:
         "short.csv": ["file,label", "p0.png,0"],
         "two.csv": ["file,mark", "p0.png,0", "p1.png,1", "p2.png,1"],
         "marks.csv": [columns[0], *(line[:-1] + "2" for line in columns[1:])],
-        "ages.csv": ["file,label", "p0.png,63", "p1.png,41.5", "p2.png,70"],
+        "words.csv": ["file,label", "p0.png,ill", "p1.png,well", "p2.png,ill"],
+        "marked.csv": ["file,label", "p0.png,0", "p1.png,1", "p2.png,"],
+        "answers.txt": ["well", "ill"],
+        "ages.csv": ["file,age", "p0.png,63", "p1.png,41.5", "p2.png,70"],
     }
     for name, lines in tables.items():
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")

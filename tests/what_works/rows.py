@@ -99,7 +99,9 @@ ROWS: list[Row] = [
         ("the least likely class", "--model models:five --target least-likely"),
         ("why one class and not another", "--model models:five --target 'contrast(1, 2)'"),
         ("a class against itself", "--model models:five --target 'contrast(1, 1)'"),
+        ("what makes a number large", "--model models:one --heads 'number(low=0, high=100)' --target up"),
         ("what makes a number small", "--model models:one --heads 'number(low=0, high=100)' --target down"),
+        ("the least likely number", "--model models:one --heads 'number(low=0, high=100)' --target least-likely"),
         ("what makes a class small", "--model models:five --target down"),
         (
             "a function of the outputs",
@@ -161,6 +163,13 @@ ROWS: list[Row] = [
             "numbers for a model of a number",
             "--model models:one --heads 'number(unit=years, low=0, high=100)' --labels ages.csv",
         ),
+        (
+            "a number beyond the range",
+            "--model models:one --heads 'number(unit=years, low=0, high=50)' --labels ages.csv",
+        ),
+        ("a word for a model of a number", "--model models:one --heads 'number(low=0, high=100)' --labels words.csv"),
+        ("0 and 1 for one logit", "--model models:one --heads single-logit --labels marked.csv"),
+        ("names for one logit", "--model models:one --heads single-logit --classes answers.txt --labels words.csv"),
     ),
     *_rows(
         "Methods and metrics of your own",

@@ -105,7 +105,7 @@ def evaluate(
         methods: A list of names, texts with settings or plug-ins, or one text of comma-separated names.
         metrics: The same; None computes the maps alone.
         target: What maps explain: predicted, label, every-label, least-likely, a class name or its number, contrast(a, b),
-            down (a number with its sign changed), or a function from logits to one number per row.
+            up or down for a number, or a function from logits to one number per row.
         condition: Changes all images first, such as `rotation(degrees=45)`.
         seed: Changes every random draw.
         out: The run folder; without one, a temporary folder that lives as long as the Run.
