@@ -153,7 +153,7 @@ def test_the_desk_counts_who_is_where_and_shows_simulated_people_apart(site: Ser
         site.visitor(**{"x-snellen-rehearsal": site.study.rehearsal}).arrive()
     desk = site.experimenter().get("/admin?lang=en")
     assert _row(desk, "all")[1:] == ["3", "1", "1", "1", "0"]
-    assert "1 of 9 wanted have finished." in desk.words
+    assert "1 of 9 planned participants have finished." in desk.words
     assert "Withdrew: 1. Erased: 0." in desk.words
     assert "instructions 1 100 %" in desk.words
     finished = next(visit for visit in site.store.participations(simulated=False) if visit.state == "finished")

@@ -260,7 +260,7 @@ class FittedRecord(Record):
     """The fitted state of a method."""
 
     images: Count | None
-    """How many images it was fitted on; None where the classifier brought it along."""
+    """How many images it was fitted on; None where the classifier had it already."""
     digest: str
     cost: Cost | None = None
 
@@ -313,15 +313,18 @@ class Failure(Record):
 
 
 class Totals(Record):
-    """What a run cost in all."""
+    """What a run cost in all: passes, and seconds summed over processes."""
 
     forward: Count
     backward: Count
     shared_forward: Count
     shared_backward: Count
+    """Passes that the cache saved."""
     model_seconds: Seconds
+    """Seconds inside the model."""
     seconds: Seconds
     wall_seconds: Seconds
+    """Seconds from the beginning to the end, summed over all calls that continued the run."""
 
 
 class RunRecord(Record):
@@ -332,19 +335,23 @@ class RunRecord(Record):
     """The version of Snellen that wrote it."""
     created: str
     finished: str | None
-    """None while some unit is missing."""
+    """When, ISO 8601, like `created`; None while some unit is missing."""
     request: dict[str, Any] | None
     """The settings of `snellen run`; None for a run made from Python objects."""
     seal: str | None = None
+    """Shows that the request was made on this machine, where it names code."""
     spec: Spec
     classifier: ClassifierRecord
     samples: SamplesRecord
     machine: dict[str, str | int | float | None]
     versions: dict[str, str | None]
     git: str | None
+    """The revision of a source checkout of Snellen."""
     notes: tuple[str, ...]
     fitted: dict[str, FittedRecord] = {}
+    """By name of the fitted state."""
     variants: dict[str, VariantRecord] = {}
+    """By name of the variant."""
     units: tuple[PlannedUnit, ...]
     planned: Planned = Planned()
     errors: tuple[Failure, ...] = ()
@@ -385,7 +392,7 @@ class RunRecord(Record):
 
 
 class StudyRecord(Record):
-    """What a study says of the methods of a run; `people.TaskOutcome` and `people.MetricLink` say what its lists hold."""
+    """The result of a study about the methods of a run; its lists hold `people.TaskOutcome` and `people.MetricLink`."""
 
     schema_version: int
     title: str
@@ -420,7 +427,7 @@ def read_run(path: Path, remedy: str) -> RunRecord:
 
 
 def read_study(path: Path, remedy: str) -> StudyRecord:
-    """What a study says; a record of a newer schema is refused."""
+    """The result of a study; a record of a newer schema is refused."""
     values = read_record(path, remedy)
     _check_schema(values, str(path))
     return _typed(path, values, StudyRecord, remedy)
