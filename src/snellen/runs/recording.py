@@ -136,7 +136,20 @@ def open_record(
     units: Sequence[PlannedUnit],
     planned: Planned,
 ) -> RunRecord:
-    """The record of a run that is planned and not yet computed; `old` is that of the same folder, where there is one."""
+    """The record of a run that is planned and not yet computed.
+
+    Args:
+        old: The earlier record of the same folder; None for a new run.
+        request: The settings of `snellen run`; None for a run made from Python objects.
+        spec: What is computed.
+        classifier: The classifier.
+        samples: The samples.
+        notes: Sentences for the report.
+        fitted: By name of the fitted state.
+        variants: By name of the variant.
+        units: All units of the run.
+        planned: The expected cost.
+    """
     packages = versions()
     record = RunRecord(
         schema_version=SCHEMA,
@@ -165,7 +178,7 @@ def open_record(
 def write_unit(
     store: Store, task: MissingUnit, result: UnitResult, variants: Callable[[Method, Metric], Mapping[str, str]]
 ) -> None:
-    """Writes the maps and scores of a unit, then its record."""
+    """Writes the maps and scores of a unit, then its record; `variants` are as for `missing_units`."""
     rows = []
     for scores in result.scores:
         curves = scores.curve.tolist() if scores.curve is not None else [None] * len(scores.ids)
@@ -195,7 +208,16 @@ def close_record(
     seconds: float,
     errors: Sequence[Failure],
 ) -> RunRecord:
-    """Adds up the costs, writes the merged table of scores where nothing failed, and writes the record for the last time."""
+    """Adds up the costs, writes the merged table of scores where nothing failed, and writes the record for the last time.
+
+    Args:
+        store: The run folder.
+        record: The record of `open_record`.
+        old: The earlier record of the same folder; None for a new run.
+        units: The finished units by key.
+        seconds: How long this call took.
+        errors: The units and metrics that failed.
+    """
     used = planned_units(record, units)
     costs = [cost for unit in used for cost in [unit.cost, *unit.metric_costs.values()] if cost]
     before = 0.0 if old is None or old.totals is None else old.totals.wall_seconds

@@ -154,7 +154,16 @@ class Store:
     def put_variant(
         self, key: str, module: bytes, ending: str, *, name: str, accuracy: float | None, cost: Cost
     ) -> VariantFile:
-        """Writes a trained variant of the classifier, as weights or pickled, then the record that names it."""
+        """Writes a trained variant of the classifier, then the record that names it.
+
+        Args:
+            key: A hash of all that its training depends on.
+            module: The module as bytes (see `variant_training.pack`).
+            ending: Of the file: weights or a pickle.
+            name: Of the variant.
+            accuracy: On the labelled samples; None where that is not defined.
+            cost: Of the training.
+        """
         (self.folder / VARIANTS).mkdir(exist_ok=True)
         file = self._put(VARIANTS, module, ending)
         variant = VariantFile(name=name, accuracy=accuracy, cost=cost, file=file, seal=_seal(file))

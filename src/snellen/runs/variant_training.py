@@ -197,6 +197,12 @@ def pack(module: nn.Module, name: str, classifier: Classifier, inputs: Tensor) -
 
     Loading weights executes nothing. Whether weights are enough is tried on the inputs. A module of another class or shape
     is pickled, and unpickling executes whatever was pickled.
+
+    Args:
+        module: The trained module.
+        name: Of the variant, for errors.
+        classifier: The classifier that it is a variant of.
+        inputs: Of one image.
     """
     with suppress(Exception), torch.inference_mode():
         content: bytes = save({key: values.detach().clone().contiguous() for key, values in module.state_dict().items()})
@@ -355,7 +361,16 @@ def variant_keys(
     seed: int,
     fitted_digests: Mapping[str, str],
 ) -> dict[str, str]:
-    """The key of each variant in the store: a hash of all that its training depends on."""
+    """The key of each variant in the store: a hash of all that its training depends on.
+
+    Args:
+        variants: By name.
+        recipe: The recipe that trains them.
+        training: The images for the recipe.
+        classifier: The classifier that they are variants of.
+        seed: Of the run.
+        fitted_digests: By name of the fitted state, for variants that are trained on maps.
+    """
     common = {
         "classifier": classifier.fingerprint,
         "recipe": recipe_identity(recipe),

@@ -49,7 +49,7 @@ class Participation:
 
 
 def collect_data(study: Study, participations: Iterable[Participation], *, simulated: bool) -> StudyData:
-    """The tables of these participants, of whom either all or none are simulated."""
+    """The tables of these participants, who must be all simulated or all real, as `simulated` says."""
     participants: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
     ratings: list[dict[str, Any]] = []

@@ -273,6 +273,12 @@ def means_of_resamples(
     """The mean of each column in each resample of the clusters, from the sum and the number of values in each cluster.
 
     How often each cluster was drawn is a matrix, so a product gives all sums.
+
+    Args:
+        sums: the sum of the defined values of each column over each cluster.
+        counts: how many values these are.
+        resamples: how many draws.
+        generator: draws the clusters.
     """
     clusters, columns = sums.shape
     gaps = np.flatnonzero((counts != counts[:1]).any(axis=0))

@@ -127,7 +127,14 @@ def trust(
     *,
     seed: int = 0,
 ) -> dict[str, Trust]:
-    """The trust in each metric, by label."""
+    """The trust in each metric, by label.
+
+    Args:
+        scores: columns sample, method, metric and value.
+        spec_methods: the methods, controls included.
+        spec_metrics: the metrics.
+        seed: of the random halves.
+    """
     fooled_by = fooled(summarise(scores, spec_methods, spec_metrics, resamples=0))
     trusts = {}
     for table in metric_tables(scores, spec_methods, spec_metrics):
@@ -149,6 +156,11 @@ def split_half(values: Float[np.ndarray, "images methods"], *, splits: int = SPL
 
     The mean Spearman correlation r of the methods' means over both halves gives 2r / (1 + r); a negative r stays as it is,
     because the formula is not meant for it. NaN with fewer than three methods or six images that define any.
+
+    Args:
+        values: the scores of methods by one metric.
+        splits: how many random halves.
+        seed: of the random halves.
     """
     scores = values[:, ~np.isnan(values).all(axis=0)]
     scores = scores[~np.isnan(scores).all(axis=1)]

@@ -67,7 +67,7 @@ class Effect:
     mix: ParticipantMix = ParticipantMix()
 
     def d(self, outcome: str, arm: str, *, ability: bool) -> float:
-        """The assumed difference; the most specific name wins.
+        """The assumed difference of an arm in an outcome, as Cohen's d; the most specific name wins.
 
         >>> Effect({"all": {"lime": 0.2}, "trust": {"lime": 0.0}}).d("trust", "lime", ability=False)
         0.0

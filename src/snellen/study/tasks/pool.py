@@ -82,7 +82,14 @@ class Pool:
         return [values[index] for index in self.draw(name).permutation(len(values))]
 
     def add(self, task: str, *, practice: bool, images: Sequence[Candidate], further: Sequence[Candidate] = ()) -> None:
-        """Adds an item."""
+        """Adds an item.
+
+        Args:
+            task: the name of its task.
+            practice: whether it is for practice.
+            images: the images that are shown with maps.
+            further: the images to choose from, without maps.
+        """
         self.used.update(image.sample for image in (*images, *further))
         self.items.append(ChosenItem(task=task, practice=practice, images=tuple(images), further=tuple(further)))
 
@@ -102,11 +109,25 @@ class Pool:
         group: Callable[[Candidate], Hashable],
         over: Sequence[Callable[[Candidate], Hashable]] = (),
     ) -> list[Candidate]:
-        """As many images of every group as needed, those first that were used least, evenly over the traits `over`."""
+        """As many images of every group as needed, those first that were used least; see `balancing.pick`.
+
+        Args:
+            images: the images to pick from, in random order.
+            needs: by group, how many to pick.
+            group: the group of an image.
+            over: the traits over which the choice is to be even, the most important first.
+        """
         return pick(images, needs, group=group, reuse=lambda image: self.used[image.sample], over=over)
 
     def mix(self, images: Sequence[Candidate], *, wrong: int, count: int, name: str) -> list[Candidate]:
-        """`count` images in random order, `wrong` of them misclassified or as near to that as possible."""
+        """`count` images in random order, `wrong` of them misclassified or as near to that as possible.
+
+        Args:
+            images: the images to pick from.
+            wrong: how many misclassified ones.
+            count: how many in all.
+            name: of the random numbers.
+        """
         available = Counter(image.right for image in images)
         wrong = min(max(wrong, count - available[True]), available[False])
         shuffled = self.shuffled(images, name)
@@ -114,7 +135,14 @@ class Pool:
         return self.shuffled(picked, f"{name}/order")
 
     def typical(self, images: Sequence[Candidate], *, count: int, name: str, spare: int) -> list[Candidate]:
-        """`count` images of a class, right and wrong in its proportion; leaves `spare` wrong ones over if possible."""
+        """Images of a class, right and wrong in the proportion of the class.
+
+        Args:
+            images: the images of the class.
+            count: how many to pick.
+            name: of the random numbers.
+            spare: how many misclassified images to leave over, if possible.
+        """
         wrong = round(count * (1 - self.accuracy[images[0].class_index]))
         available = sum(image.right is False for image in images)
         return self.mix(images, wrong=min(wrong, max(available - spare, 0)), count=count, name=f"{name}/shown")

@@ -78,7 +78,7 @@ class Site:
 
     @staticmethod
     def of(study: Study, store: AnswerStore, *, secure: bool) -> Site:
-        """Reads and checks everything that pages are made of, once."""
+        """Reads and checks everything that pages are made of, once; `secure` where the study is reached by https only."""
         files = _files()
         environment = jinja2.Environment(
             loader=jinja2.FunctionLoader(_template),
@@ -192,7 +192,15 @@ class Site:
         return HTMLResponse(text, status)
 
     def message(self, language: str, kind: str, name: str, status: int, **words: object) -> HTMLResponse:
-        """A small page of a heading and a text, such as `problem.missing` and `problem.missing_text`."""
+        """A small page of a heading and a text, such as `problem.missing` and `problem.missing_text`.
+
+        Args:
+            language: of the sentences.
+            kind: `problem` or `closed`.
+            name: of the sentence, such as `missing`.
+            status: the HTTP status.
+            words: what is filled into the text.
+        """
         return self.render("message.html", language, {"kind": kind, "name": name, "words": words}, status)
 
     def set_cookie(self, response: Response, name: str, value: str, *, strict: bool, seconds: int) -> None:

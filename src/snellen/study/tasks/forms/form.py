@@ -82,7 +82,7 @@ class Form(ABC):
 
     @abstractmethod
     def noise(self, people: int, items: int, draw: np.random.Generator) -> AnswerNoise:
-        """The random numbers of so many simulated participants."""
+        """The random numbers of `people` simulated participants for the answers to `items` items."""
 
     @abstractmethod
     def simulate(
@@ -105,7 +105,14 @@ class Form(ABC):
     def moments(
         self, score: Score, ease: Float[np.ndarray, "ways items"], truth: Float[np.ndarray, "*truths"], bets: float
     ) -> Moments:
-        """Mean and mean square of the score of `simulate` at this ease, computed without random numbers."""
+        """Mean and mean square of the score of `simulate` at this ease, computed without random numbers.
+
+        Args:
+            score: the score of answers.
+            ease: a row per case, such as a level of skill; a column per item.
+            truth: the truth of every item.
+            bets: as in `simulate`.
+        """
 
 
 def read_number(text: str | None, low: int, high: int, missing: Reason = "missing") -> int | Reason:

@@ -24,7 +24,7 @@ def rounded(numbers: Float[np.ndarray, "people items"], low: int, high: int) -> 
 def rounded_chances(
     middle: Float[np.ndarray, "ways items"], deviation: Float[np.ndarray, "ways items"], low: int, high: int
 ) -> Float[np.ndarray, "ways items answers"]:
-    """Probability of each whole number from `low` to `high` when a normal number is `rounded`."""
+    """Probability of each whole number from `low` to `high` when a normal number is `rounded`; `middle` is its mean."""
     edges = np.concatenate([[-np.inf], np.arange(low, high) + 0.5, [np.inf]])
     chances: Float[np.ndarray, "ways items answers"] = np.diff(
         ndtr((edges - middle[..., None]) / deviation[..., None]), axis=-1
@@ -33,5 +33,5 @@ def rounded_chances(
 
 
 def guessed(luck: Float[np.ndarray, "people items"], low: int, high: int) -> Int[np.ndarray, "people items"]:
-    """Whole numbers from `low` to `high`, equally likely, from uniform numbers."""
+    """Whole numbers from `low` to `high`, equally likely, from numbers `luck` that are uniform from 0 to 1."""
     return np.asarray(low + np.floor(luck * (high - low + 1)), dtype=np.int64)
