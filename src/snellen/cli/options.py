@@ -120,6 +120,13 @@ class MetricOptions:
     ] = None
     masks: Annotated[str | None, typer.Option(help="folder with a mask per image, for metrics that need the truth")] = None
     boxes: Annotated[str | None, typer.Option(help="CSV with the columns file,x0,y0,x1,y1")] = None
+    maps: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="maps made elsewhere, to be scored like a method's: theirs=folder/, by picture id; may be repeated"
+        ),
+    ] = None
+    map_range: Annotated[str | None, typer.Option(help="the numbers that black and white of PNG maps mean: -1,1")] = None
     recipe: Annotated[
         str | None, typer.Option(help="package.module:function that trains a model, or zoo:digits, for tests that retrain")
     ] = None
@@ -163,7 +170,10 @@ def to_settings(*groups: Any, **options: Any) -> dict[str, Any]:
     values = {name: value for name, value in everything.items() if value is not None}
     for name in {"methods", "metrics"} & values.keys():
         values[name] = split_names(values[name])
-    for name, kind in {"mean": float, "std": float, "window": float, "range": float, "show_channels": int}.items():
+    if "maps" in values:
+        values["maps"] = _named_paths(values["maps"])
+    numbers = {"mean": float, "std": float, "window": float, "range": float, "map_range": float, "show_channels": int}
+    for name, kind in numbers.items():
         if name not in values:
             continue
         try:
@@ -175,3 +185,16 @@ def to_settings(*groups: Any, **options: Any) -> dict[str, Any]:
         if name in values and len(values[name]) != 2:
             raise SnellenError(f"--{name} is two numbers, {parts}, not {len(values[name])}")
     return values
+
+
+def _named_paths(texts: list[str]) -> dict[str, str]:
+    """By name, the paths in texts such as `theirs=folder/`."""
+    paths: dict[str, str] = {}
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            raise SnellenError(f"--maps must be a name and a path, such as --maps theirs=folder/, not '{text}'")
+        if name in paths:
+            raise SnellenError(f"--maps names '{name}' twice ('{paths[name]}' and '{path}'); give each set its own name")
+        paths[name] = path
+    return paths

@@ -24,12 +24,15 @@ def cost_bars(run: Readable) -> dict[str, Any] | None:
     unit, factor = ("ms", 1000) if most < 1 else ("s", 1)
     scale, ticks = round_scale([0.0, factor * most], (0.0, math.inf))
     control = {method.label: method.control for method in run.record.spec.methods}
+    elsewhere = {method.label for method in run.record.spec.methods if method.maps is not None}
     rows = []
     for row in costs.sort_values("each", ascending=False, kind="stable").to_dict("records"):
         name, each = str(row["method"]), float(row["each"])
         # A record does not promise that the passes took no longer than the map, and a bar cannot show it.
         inside = min(float(row["inside"]), each)
         time, share = numbers.duration(each), f"{inside / each:.0%} in the model".replace("%", " %") if each > 0 else ""
+        if name in elsewhere:
+            time, share = "–", "made elsewhere"
         description = ", ".join(filter(None, [f"{name}: {time} per map", share]))
         bar = part_bar(scale, factor * each, factor * inside, description=description)
         rows.append({"name": name, "control": control.get(name, False), "bar": bar, "time": time, "share": share})

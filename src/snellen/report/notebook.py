@@ -55,7 +55,8 @@ def run_summary(run: Readable) -> dict[str, Any]:
         prefix = f"{row['method']}/{row['metric']}"
         values |= {f"{prefix}/{name}": float(row[name]) for name in ("mean", "low", "high", "n", "undefined")}
     for row in run.costs().to_dict("records"):
-        values[f"{row['method']}/seconds"] = float(row["seconds"])
+        if row["images"]:  # nothing was measured for maps made elsewhere
+            values[f"{row['method']}/seconds"] = float(row["seconds"])
     return {"numbers": values, "figures": _figures(run, summary), "verdicts": _verdicts(run)}
 
 

@@ -56,7 +56,7 @@ def _facts(run: Readable) -> dict[str, Any]:
         "controls": controls,
         "cover": cover(photographs),
         "categories": [category for category in categories if category["attributes"]],
-        "table": _table(spec, summary, categories),
+        "table": _table(spec, summary, categories, run.problems()),
         "photographs": photographs,
         "hidden": len(samples) - len(photographs),
         "signed": sorted({bool(method.signed) for method in spec.methods}),
@@ -107,7 +107,12 @@ def subject_facts(run: Readable) -> dict[str, Any]:
 # The table ---------------------------------------------------------------------------------------------------------------
 
 
-def _table(spec: Spec, summary: pd.DataFrame, categories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _table(
+    spec: Spec,
+    summary: pd.DataFrame,
+    categories: Sequence[Mapping[str, Any]],
+    problems: Mapping[tuple[str, str], str],
+) -> dict[str, Any]:
     blocks = [
         (category["name"], block)
         for category in categories
@@ -125,7 +130,14 @@ def _table(spec: Spec, summary: pd.DataFrame, categories: Sequence[Mapping[str, 
         rows = [
             {
                 "name": method.label,
-                "cells": [_cell(cells.loc[(method.label, block["label"])], block) for _, block in blocks],
+                "cells": [
+                    _cell(
+                        cells.loc[(method.label, block["label"])],
+                        block,
+                        refused=method.maps is not None and (method.label, block["label"]) in problems,
+                    )
+                    for _, block in blocks
+                ],
             }
             for method in spec.methods
             if method.control is control
@@ -135,12 +147,12 @@ def _table(spec: Spec, summary: pd.DataFrame, categories: Sequence[Mapping[str, 
     return {"groups": groups, "metrics": [block for _, block in blocks], "bodies": bodies}
 
 
-def _cell(row: Any, block: Mapping[str, Any]) -> dict[str, Any]:
+def _cell(row: Any, block: Mapping[str, Any], *, refused: bool) -> dict[str, Any]:
     n, undefined = int(row["n"]), int(row["undefined"])
     return {
-        "mean": numbers.short(float(row["mean"])) if n or undefined else "not run",
+        "mean": numbers.short(float(row["mean"])) if n or undefined else "–" if refused else "not run",
         "interval": numbers.interval(float(row["low"]), float(row["high"]), n) if n else "",
-        "missing": f"{undefined} undefined" if undefined and n else "",
+        "missing": f"{undefined} undefined" if undefined and n else "explains again" if refused and not n else "",
         "empty": n == 0,
         "fooled": row.name[0] in block["fooled"],
     }
@@ -206,6 +218,7 @@ def _traces(run: Readable, spec: Spec) -> list[dict[str, Any]]:
 def _costs(run: Readable, spec: Spec) -> list[dict[str, Any]]:
     rows = []
     control = {method.label: method.control for method in spec.methods}
+    elsewhere = {method.label for method in spec.methods if method.maps is not None}
     for row in run.costs().to_dict("records"):
         images = int(row["images"])
         each = float(row["seconds"]) / images if images else math.nan
@@ -214,8 +227,8 @@ def _costs(run: Readable, spec: Spec) -> list[dict[str, Any]]:
             "control": control.get(str(row["method"]), False),
             "forward": numbers.amount(float(row["forward"]) / images) if images else "–",
             "backward": numbers.amount(float(row["backward"]) / images) if images else "–",
-            "each": numbers.duration(each),
-            "model": numbers.duration(float(row["model_seconds"])),
+            "each": numbers.duration(each) if row["method"] not in elsewhere else "made elsewhere",
+            "model": numbers.duration(float(row["model_seconds"])) if row["method"] not in elsewhere else "–",
             "metric_passes": numbers.amount(float(row["metric_forward"] + row["metric_backward"])),
             "metric_seconds": numbers.duration(float(row["metric_seconds"])),
         })  # fmt: skip

@@ -24,6 +24,7 @@ from snellen.errors import SnellenError
 from snellen.files.documents import MOST_WHOLE, check_shape
 from snellen.images import Samples, apply_condition
 from snellen.images.cases import make_cases
+from snellen.maps.made_elsewhere import Key, MapsMadeElsewhere, refusals
 from snellen.plugins.outside import line_of_user
 from snellen.plugins.registry import CONDITIONS, label, traits
 from snellen.runs import fitting, recording, variant_training
@@ -81,8 +82,10 @@ def evaluate(
     classifier: Any,
     samples: Any,
     *,
-    methods: Any,
+    methods: Any = (),
     metrics: Any,
+    maps: Any = None,
+    map_range: Any = None,
     target: Any = "predicted",
     condition: Any = None,
     seed: int = 0,
@@ -104,6 +107,9 @@ def evaluate(
         samples: `Samples`, a folder, files, arrays, a Dataset, or a list of `Sample`.
         methods: A list of names, texts with settings or plug-ins, or one text of comma-separated names.
         metrics: The same; None computes the maps alone.
+        maps: Maps made elsewhere, by a name for each set: a folder, an .npz or .safetensors file, a dictionary of arrays by
+            sample id, or an array with a map per sample. They are scored like a method's, and never computed.
+        map_range: The two numbers that black and white mean, where these maps are PNG files.
         target: What maps explain: predicted, label, every-label, least-likely, a class name or its number, contrast(a, b),
             up or down for a number, or a function from logits to one number per row.
         condition: Changes all images first, such as `rotation(degrees=45)`.
@@ -132,7 +138,7 @@ def evaluate(
             store=Store(folder, progress.note),
             classifier=wrapped,
             samples=plain if parsed_condition is None else apply_condition(plain, parsed_condition, seed=seed),
-            methods=planning.parse_methods(methods),
+            methods=planning.parse_methods(methods, maps, map_range),
             metrics=[] if metrics is None else planning.parse_metrics(metrics),
             target=target,
             condition=parsed_condition,
@@ -174,9 +180,14 @@ class _Job:
     training: Samples | None
     checkpoints: Mapping[str, nn.Module]
     trust: bool
+    pictures: Mapping[str, str] | None = None
+    """By id of a sample, the picture that it is a case of; None where samples are pictures."""
 
     def run(self) -> None:
         """Computes what is missing; where targets are not columns of the model, or several per image, these come first."""
+        if any(isinstance(method, MapsMadeElsewhere) and method.digest is None for method in self.methods):
+            self._with_checked_maps().run()
+            return
         head = self.classifier.head
         plain = head.exclusive and (isinstance(self.target, int) or self.target in planning.CHOICES[:2])
         if plain:
@@ -209,7 +220,36 @@ class _Job:
         notes = [*cases.notes, planning.label_agreement(self.classifier, facts)]
         if without:
             notes.append(f"{len(without)} of {len(targets)} images have no target by '{self.target}', first '{without[0]}'")
-        return replace(self, samples=replace(cases, notes=tuple(note for note in notes if note)))
+        pictures = [name for name, row in zip(self.samples.ids, targets, strict=True) for _ in row]
+        return replace(
+            self,
+            samples=replace(cases, notes=tuple(note for note in notes if note)),
+            pictures=dict(zip(cases.ids, pictures, strict=True)),
+        )
+
+    def _with_checked_maps(self) -> _Job:
+        """The same job, after all maps made elsewhere were read and compared with the images."""
+        if self.condition is not None:
+            raise SnellenError(
+                f"maps made elsewhere are of the images as they are, but the condition '{label(self.condition)}' changes "
+                "them; leave out --condition, or make maps of images that are changed already"
+            )
+        inputs = self.classifier.to_inputs(self.samples[0].image[None])
+        classes = self.classifier.check(inputs)
+        head = self.classifier.head
+        methods = [
+            method.checked(
+                self.samples,
+                size=(int(inputs.shape[2]), int(inputs.shape[3])),
+                channels=int(inputs.shape[1]),
+                classes=planning.class_names(self.classifier, classes),
+                complete=head.exclusive or not head.decides,
+            )
+            if isinstance(method, MapsMadeElsewhere)
+            else method
+            for method in self.methods
+        ]
+        return replace(self, methods=methods)
 
     def _compute_missing(self) -> None:
         started = time.perf_counter()
@@ -245,6 +285,10 @@ class _Job:
             self.observer.note(doubt)
         self._check_requirements(labels=any(index is not None for shard_facts in facts for index in shard_facts.labels))
         shards = [self._with_targets(shard, shard_facts, classes) for shard, shard_facts in zip(shards, facts, strict=True)]
+        refused = refusals(self.methods, self.metrics)
+        for sentence in recording.joined_refusals(refused):
+            self.observer.note(sentence)
+        chosen_maps = self._choose_maps(shards, classes, notes)
         samples = recording.describe_samples(self.store, self.samples, shards, facts)
         self._note_agreement(samples, classes)
         fitted = self._fit()
@@ -266,6 +310,9 @@ class _Job:
             common_key(self.classifier, self.seed, compiled),
             fitted_digests,
             variants.digests,
+            lambda method, shard: method.read(
+                [chosen_maps[label(method)][sample_id] for sample_id in shard.ids], facts[0].size, int(inputs.shape[1])
+            ),
         )
         seconds, compile_seconds = self._announce(tasks, plan, inputs, compiled, pass_seconds, len(units))
         metrics = tuple(planning.describe_metric(metric, facts[0].size, self.classifier) for metric in self.metrics)
@@ -288,7 +335,7 @@ class _Job:
         errors = self._compute(packed, variants, tasks, plan, compiled)
         finished = self.store.intact_units()
         record = recording.close_record(self.store, record, old, finished, time.perf_counter() - started, errors)
-        for note in recording.refusal_sentences(record, finished):
+        for note in recording.refusal_sentences(record, finished, except_for=refused):
             self.observer.note(note)
         if errors:
             raise UnfinishedError(recording.failure_sentence(record, self.store.folder))
@@ -354,6 +401,25 @@ class _Job:
         return replace(
             shard, targets=planning.resolve_targets(self.target, self.classifier, classes, shard.ids, shard_facts)
         )
+
+    def _choose_maps(self, shards: list[Shard], classes: int, notes: list[str]) -> dict[str, dict[str, Key]]:
+        """By label and sample, the maps that were made elsewhere; refuses samples without one."""
+        ids = [sample_id for shard in shards for sample_id in shard.ids]
+        pictures = [(self.pictures or {}).get(sample_id, sample_id) for sample_id in ids]
+        targets = [target for shard in shards for target in shard.targets]
+        chosen: dict[str, dict[str, Key]] = {}
+        for method in self.methods:
+            if isinstance(method, MapsMadeElsewhere):
+                names = planning.class_names(self.classifier, classes)
+                keys = method.choose(list(zip(pictures, targets, strict=True)), names)
+                chosen[label(method)] = dict(zip(ids, keys, strict=True))
+                if unused := method.count - len(set(keys)):
+                    notes.append(
+                        f"{unused} of {method.count} maps of '{label(method)}' are not used: the run has no case of their "
+                        "picture and target"
+                    )
+                    self.observer.note(notes[-1])
+        return chosen
 
     def _note_agreement(self, samples: SamplesRecord, classes: int) -> None:
         """Notes how well the outputs agree with the labels, before hours are spent on a model that was set up wrongly."""

@@ -16,10 +16,11 @@ from snellen.classifier import Classifier
 from snellen.classifier.heads import Head, Number, WithTargets
 from snellen.classifier.targets import Contrast, Down, FurtherTarget, OutputFunction
 from snellen.errors import SnellenError
+from snellen.maps.made_elsewhere import MapsMadeElsewhere, maps_made_elsewhere, why_not_scored
 from snellen.plugins.notation import split_names
 from snellen.plugins.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.guard import Guard
-from snellen.runs.record import MethodSpec, MetricSpec
+from snellen.runs.record import MapsRecord, MethodSpec, MetricSpec
 from snellen.runs.unit import ShardFacts
 from snellen.types import Findings, HasPoints, Method, Metric, NeedsVariants, Passes, Rng, SharedPasses
 from snellen.zoo.models import find_object
@@ -44,13 +45,16 @@ class PassSeconds:
         return passes.forward * self.forward + passes.backward * self.backward
 
 
-def parse_methods(names: Any) -> list[Method]:
+def parse_methods(names: Any, maps: Any = None, map_range: Any = None) -> list[Method]:
     """Methods from names, texts with settings, mappings or plug-ins, in a list or one comma-separated text.
+
+    Maps made elsewhere follow them; with these, there may be no method at all.
 
     >>> [type(method).__name__ for method in parse_methods("random,centre")]
     ['Random', 'Centre']
     """
-    return _distinct("method", [METHODS.parse(name, load=True) for name in _listed(names)])
+    parsed = [METHODS.parse(name, load=True) for name in _listed(names)]
+    return _distinct("method", [*parsed, *maps_made_elsewhere(maps, map_range)])
 
 
 def parse_metrics(names: Any) -> list[Metric]:
@@ -416,6 +420,9 @@ def plan_passes(classifier: Classifier, methods: Sequence[Method], metrics: Sequ
         plan.passes[label(method), "maps"] = explain
         for metric in metrics:
             key = label(method), label(metric)
+            if why_not_scored(method, metric) is not None:
+                plan.passes[key], plan.parts[key] = Passes(), {}
+                continue
             plan.passes[key] = metric.passes(size, explain, classifier)
             plan.parts[key] = metric.parts(size, explain, classifier) if isinstance(metric, SharedPasses) else {}
     return plan
@@ -450,7 +457,7 @@ def measure_pass_seconds(
 def describe_method(method: Method) -> MethodSpec:
     """A method as run.json holds it."""
     facts = traits(method)
-    return MethodSpec(
+    described = MethodSpec(
         label=label(method),
         **spec(method),
         control=facts.control,
@@ -459,6 +466,9 @@ def describe_method(method: Method) -> MethodSpec:
         cite=facts.cite,
         version=facts.version,
     )
+    if not isinstance(method, MapsMadeElsewhere):
+        return described
+    return described.changed(maps=MapsRecord(source=method.source, count=method.count, digest=method.digest or ""))
 
 
 def describe_metric(metric: Metric, size: tuple[int, int], classifier: Classifier) -> MetricSpec:

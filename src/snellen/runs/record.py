@@ -97,6 +97,16 @@ class UnitRecord(Record):
     """Of the maps; None where an earlier unit computed them."""
 
 
+class MapsRecord(Record):
+    """Maps made elsewhere, which a run scores in place of a method's."""
+
+    source: str
+    """Where they were read from."""
+    count: Count
+    digest: str
+    """Of all maps, each with its picture and target."""
+
+
 class MethodSpec(Record):
     """A method of the run with its settings and the traits that pages need."""
 
@@ -108,6 +118,8 @@ class MethodSpec(Record):
     summary: str
     cite: str
     version: int
+    maps: MapsRecord | None = None
+    """The maps made elsewhere that stand in place of a method."""
 
 
 class MetricSpec(Record):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -247,14 +247,24 @@ def score_files(record: RunRecord, units: Mapping[str, UnitRecord]) -> list[tupl
     return [(units[planned.unit].scores, planned.metrics) for planned in record.units if planned.unit in units]
 
 
-def refusal_sentences(record: RunRecord, units: Mapping[str, UnitRecord]) -> list[str]:
-    """A sentence for every metric that cannot score a method's maps."""
+def joined_refusals(refused: Mapping[tuple[str, str], str]) -> list[str]:
+    """A sentence per method and reason; `refused` has the reasons by method and metric."""
+    metrics: dict[tuple[str, str], list[str]] = {}
+    for (method, metric), problem in refused.items():
+        metrics.setdefault((method, problem), []).append(metric)
+    return [f"{', '.join(names)} cannot be scored on {method}: {problem}" for (method, problem), names in metrics.items()]
+
+
+def refusal_sentences(
+    record: RunRecord, units: Mapping[str, UnitRecord], *, except_for: Collection[tuple[str, str]] = ()
+) -> list[str]:
+    """A sentence for every metric that cannot score a method's maps, except for some pairs of method and metric."""
     metrics = {metric.label for metric in record.spec.metrics}
     sentences = (
         f"{name} cannot be scored on {unit.method}: {refusal.problem}"
         for unit in planned_units(record, units)
         for name, refusal in unit.refused.items()
-        if name in metrics
+        if name in metrics and (unit.method, name) not in except_for
     )
     return list(dict.fromkeys(sentences))
 

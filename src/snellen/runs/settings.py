@@ -73,6 +73,10 @@ class Settings:
     """Methods by name, with settings in brackets, such as rise(masks=500); or code of your own, such as mine.py:f."""
     metrics: tuple[PluginName, ...] = ()
     """Metrics by name, with settings in brackets, such as deletion(steps=28); or code of your own, such as mine.py:m."""
+    maps: dict[str, str] | None = None
+    """Maps made elsewhere, by a name for each set: a folder, or an .npz or .safetensors file with picture ids as keys."""
+    map_range: tuple[float, float] | None = None
+    """The two numbers that black and white of PNG maps mean, such as [-1, 1]."""
     out: str = "runs/latest"
     """The run folder; an existing one is continued."""
     target: str | int = "predicted"
@@ -269,7 +273,7 @@ class Settings:
 
         Names are checked first, because loading a model takes longer than reading a name.
         """
-        methods, metrics = parse_methods(self.methods), parse_metrics(self.metrics)
+        methods, metrics = parse_methods(self.methods, self.maps, self.map_range), parse_metrics(self.metrics)
         condition = None if self.condition is None else CONDITIONS.parse(self.condition)
         recipe = None if self.recipe is None else find_recipe(self.recipe)
         with ExitStack() as stack:

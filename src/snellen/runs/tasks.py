@@ -6,10 +6,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.images import Samples
 from snellen.maps.fitted_state import methods_to_fit
+from snellen.maps.made_elsewhere import MapsMadeElsewhere
 from snellen.plugins.registry import label, spec, traits
 from snellen.runs import plan as planning
 from snellen.runs.record import PlannedUnit, UnitRecord
@@ -98,6 +101,7 @@ def missing_units(
     facts: dict[str, Any],
     fitted_digests: Mapping[str, str] | None = None,
     variants: Callable[[Method, Metric], Mapping[str, str]] = lambda method, metric: {},
+    made_elsewhere: Callable[[MapsMadeElsewhere, Shard], np.ndarray] | None = None,
 ) -> tuple[list[MissingUnit], list[PlannedUnit]]:
     """The units to compute, shard by shard so that methods share cached passes; and all units of the run by method.
 
@@ -112,6 +116,7 @@ def missing_units(
         fitted_digests: By name of the fitted state. Maps of a method count only with the same fitted state.
         variants: The digests of the variants that a metric compares the maps of a method with, by name. Scores count
             only with the same variants.
+        made_elsewhere: Reads the maps of a shard that were made elsewhere; they are stored now, and never computed.
     """
     stored_units: dict[str, list[tuple[str, UnitRecord]]] = {}
     for key, unit in store.intact_units().items():
@@ -127,22 +132,25 @@ def missing_units(
                     **facts,
                     # An older word for fitted states, which the keys of stored runs hold.
                     **({"lessons": digests} if digests else {}),
+                    **({"maps": method.digest} if isinstance(method, MapsMadeElsewhere) else {}),
                     "method": [spec(method), traits(method).version],
                     "samples": [list(pair) for pair in zip(shard.ids, shard.digests, strict=True)],
                     "targets": shard.targets,
                 }
             )
-            left, maps = dict(metric_keys), None
+            left, maps, covered_maps = dict(metric_keys), None, False
             for key, unit in stored_units.get(map_key, []):
                 if not store.is_intact(key, unit):
                     continue
-                maps = unit.maps
+                maps, covered_maps = unit.maps, True
                 stored = unit.metrics | {name: refusal.key for name, refusal in unit.refused.items()}
                 covered = [name for name, metric_hash in left.items() if stored.get(name) == metric_hash]
                 left = {name: metric_hash for name, metric_hash in left.items() if name not in covered}
                 if covered or not metric_keys:
                     units.append((order, shard.indices.start, PlannedUnit(unit=key, metrics=tuple(covered))))
-            if left or maps is None:
+            if maps is None and isinstance(method, MapsMadeElsewhere) and made_elsewhere is not None:
+                maps = store.put_maps(made_elsewhere(method, shard))
+            if left or not covered_maps:
                 key = key_of([map_key, sorted(left.values())])
                 new = tuple(metric for metric in metrics if label(metric) in left)
                 tasks.append(MissingUnit(key=key, map_key=map_key, method=method, metrics=new, shard=shard, maps=maps))

@@ -23,6 +23,7 @@ from snellen.errors import SnellenError, no_exit
 from snellen.images import Samples, colours
 from snellen.maps.explainer import case_of
 from snellen.maps.fitted_state import digest
+from snellen.maps.made_elsewhere import why_not_scored
 from snellen.plugins.outside import line_of_user
 from snellen.plugins.registry import label
 from snellen.runs.guard import Guard
@@ -218,6 +219,9 @@ class Unit:
         result = UnitResult(case.maps.numpy(), cost)
         guard.add("the maps", case.maps)
         for metric in self.metrics:
+            if (reason := why_not_scored(self.method, metric)) is not None:
+                result.refused[label(metric)] = reason
+                continue
             started = time.perf_counter()
             try:
                 with (

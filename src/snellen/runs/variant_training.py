@@ -26,6 +26,7 @@ from snellen.errors import SnellenError, no_exit
 from snellen.files.seals import untrusted_folder
 from snellen.images import Samples
 from snellen.maps.fitted_state import methods_to_fit
+from snellen.maps.made_elsewhere import why_not_scored
 from snellen.plugins.registry import label, traits
 from snellen.runs.fitting import fit_state, fitting_samples, using_threads
 from snellen.runs.guard import Guard
@@ -312,6 +313,8 @@ class RunVariants:
         return classifiers
 
     def _names(self, method: Method, metric: Metric) -> list[str]:
+        if why_not_scored(method, metric) is not None:
+            return []
         variants = metric.trained_variants(method) if isinstance(metric, NeedsVariants) else ()
         names = [variant.name for variant in variants]
         if "checkpoints" in traits(metric).needs | traits(metric).optional_needs:
@@ -347,7 +350,7 @@ def variants_to_train(metrics: Sequence[Metric], methods: Sequence[Method]) -> d
         variant.name: variant
         for method in methods
         for metric in metrics
-        if isinstance(metric, NeedsVariants)
+        if isinstance(metric, NeedsVariants) and why_not_scored(method, metric) is None
         for variant in metric.trained_variants(method)
     }
 
