@@ -37,6 +37,8 @@ class Findings:
     """Indices of the labels that are right."""
     absent: tuple[int, ...] = ()
     """Indices of those that are wrong."""
+    columns: int | None = field(default=None, repr=False, compare=False)
+    """How many labels there are, where an array with a mark for each says so."""
 
 
 @dataclass(frozen=True, eq=False)

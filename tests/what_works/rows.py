@@ -88,6 +88,8 @@ ROWS: list[Row] = [
         ("a metric of decisions on a number", "--model models:one --heads number(unit=years) --metrics stability"),
         ("a number of several outputs", "--model models:five --heads number"),
         ("a threshold outside (0, 1)", "--model models:fourteen --heads independent-labels(thresholds=1.5)"),
+        ("a threshold of 0 for yes or no", "--model models:one --heads single-logit(threshold=0)"),
+        ("two thresholds for 14 labels", "--model models:fourteen --heads 'independent-labels(thresholds=[0.3, 0.5])'"),
         ("a head that does not exist", "--model models:five --heads ordinal"),
     ),
     *_rows(
@@ -99,6 +101,7 @@ ROWS: list[Row] = [
         ("the least likely class", "--model models:five --target least-likely"),
         ("why one class and not another", "--model models:five --target 'contrast(1, 2)'"),
         ("a class against itself", "--model models:five --target 'contrast(1, 1)'"),
+        ("a label against itself", f"{_FINDINGS} --target 'contrast(finding3, finding3)'"),
         ("what makes a number large", "--model models:one --heads 'number(low=0, high=100)' --target up"),
         ("what makes a number small", "--model models:one --heads 'number(low=0, high=100)' --target down"),
         ("the least likely number", "--model models:one --heads 'number(low=0, high=100)' --target least-likely"),

@@ -163,6 +163,9 @@ class IndependentLabels(Head):
     thresholds: tuple[float, ...] = (0.5,)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.thresholds, tuple):
+            stated = self.thresholds if isinstance(self.thresholds, list) else [self.thresholds]
+            object.__setattr__(self, "thresholds", tuple(stated))
         _check_thresholds(self.thresholds)
 
     def logits(self, raw: Float[Tensor, "rows outputs"]) -> Logits:
@@ -409,5 +412,5 @@ def _setting(kind: str, name: str, value: Any) -> Any:
 
 def _check_thresholds(thresholds: tuple[float, ...]) -> None:
     for threshold in thresholds:
-        if not 0 < threshold < 1:
-            raise SnellenError(f"a threshold is a probability between 0 and 1, not {threshold}")
+        if not isinstance(threshold, int | float) or not 0 < threshold < 1:
+            raise SnellenError(f"a threshold is a probability between 0 and 1, not {threshold!r}")

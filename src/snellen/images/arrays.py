@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, short_repr
 from snellen.images.planes import channels_last
 from snellen.images.reading import Reading, check_shown
 from snellen.images.samples import Progress, Samples, as_findings, as_label, as_number, check_pixels, check_samples
@@ -96,6 +96,8 @@ def from_arrays(
     if truth is not None and tuple(truth.shape) != (count, *size):
         raise SnellenError(f"truth has the shape {_times(truth.shape)}, but the images need {_times((count, *size))}")
     for name, values in (("labels", labels), ("ids", ids), ("groups", groups)):
+        if values is not None and (not hasattr(values, "__len__") or getattr(values, "shape", None) == ()):
+            raise SnellenError(f"{name} are {short_repr(values)}; give one per image ({count}), in a list or array")
         if values is not None and len(values) != count:
             raise SnellenError(f"there are {count} images, but {len(values)} {name}")
     true_numbers: tuple[float | None, ...] = (None,) * count

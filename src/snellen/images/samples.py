@@ -291,6 +291,7 @@ def as_findings(row: Iterable[Any], name: str) -> Findings:
     return Findings(
         present=tuple(place for place, value in enumerate(values) if value is True),
         absent=tuple(place for place, value in enumerate(values) if value is False),
+        columns=len(values),
     )
 
 

@@ -301,6 +301,9 @@ CHOICES = ("predicted", "label", "every-label", "least-likely")
 def further_target(target: Any, classifier: Classifier, classes: int) -> FurtherTarget | None:
     """The target that a user states by `contrast(a, b)`, `down` or a function; None for the classifier's own columns."""
     if isinstance(target, FurtherTarget):
+        if isinstance(target, Contrast):
+            for index in (target.first, target.second):
+                class_index(index, classifier, classes)
         return target
     if callable(target):
         return OutputFunction(target, getattr(target, "__name__", type(target).__name__))
@@ -317,6 +320,8 @@ def further_target(target: Any, classifier: Classifier, classes: int) -> Further
         if pair is None:
             raise SnellenError(f"'{target}' is not a contrast of two classes; write contrast(a, b)")
         first, second = (class_index(name, classifier, classes) for name in pair)
+        if first == second:
+            raise SnellenError(f"a contrast needs two different classes, not {pair[0]} and {pair[1]}")
         return Contrast(first, second)
     if ":" in target:
         function = find_object(target)
@@ -331,6 +336,8 @@ def targets_of_images(
 ) -> list[tuple[int, ...]]:
     """The targets of each image where several labels may be right."""
     labels = [stated for facts in shards for stated in facts.labels]
+    for sample_id, stated in zip(ids, labels, strict=True):
+        _check_findings(stated, sample_id, classifier, classes)
     if target == "predicted":
         return [predicted for facts in shards for predicted in facts.predicted]
     if target == "least-likely":
@@ -344,12 +351,24 @@ def targets_of_images(
                 f"target '{target}' needs labels, but '{sample_id}' has none. Give --labels or use 'predicted'."
             )
         row = stated.present if isinstance(stated, Findings) else (stated,)
-        if any(index >= classes for index in row):
-            raise SnellenError(f"'{sample_id}' has label {max(row)}, but '{classifier.name}' has labels 0 to {classes - 1}")
         if target == "label" and len(row) > 1:
             raise SnellenError(f"'{sample_id}' has {len(row)} labels, so target 'label' is not one; say 'every-label'")
         rows.append(row)
     return rows
+
+
+def _check_findings(stated: int | Findings | None, sample_id: str, classifier: Classifier, classes: int) -> None:
+    """Refuses marks for another number of labels than the classifier has, and indices beyond them."""
+    if stated is None:
+        return
+    findings = stated if isinstance(stated, Findings) else Findings((stated,))
+    if findings.columns not in (None, classes):
+        raise SnellenError(
+            f"'{sample_id}' has marks for {findings.columns} labels, but '{classifier.name}' has {classes}; mark each"
+        )
+    highest = max((*findings.present, *findings.absent), default=0)
+    if highest >= classes:
+        raise SnellenError(f"'{sample_id}' has label {highest}, but '{classifier.name}' has labels 0 to {classes - 1}")
 
 
 def label_agreement(classifier: Classifier, shards: Sequence[ShardFacts]) -> str:
