@@ -209,7 +209,7 @@ def check_requirements(
     }
     lacking = "; ".join(f"{name} {reason}" for name, reason in refused.items() if reason)
     if lacking:
-        raise SnellenError(f"{lacking}. Otherwise leave the metric out.")
+        raise SnellenError(f"{lacking}. Metrics that cannot be computed have to be left out.")
 
 
 def check_truth(metrics: Sequence[Metric], ids: Sequence[str], truths: Sequence[str]) -> None:
