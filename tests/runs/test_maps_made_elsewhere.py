@@ -14,9 +14,11 @@ from torch import nn
 
 import snellen
 from snellen import Sample, SnellenError
+from snellen.cards.card_set import refuse_unfit
 from snellen.classifier import Classifier
 from snellen.classifier.heads import IndependentLabels
 from snellen.plugins.registry import METRICS, traits
+from snellen.report.verdict_lines import next_command
 from snellen.runs.progress import Silent
 from snellen.runs.settings import Settings
 from snellen.types import Findings
@@ -297,6 +299,18 @@ def test_several_targets_need_a_map_each(tmp_path, maps):
         run(one_at_cog=maps[0], **others)
     with pytest.raises(SnellenError, match=r"are both maps of 'a/two.png' for 'cow'"):
         run(one_at_cat=maps[0], one_at_dog=maps[0], two_at_cow=maps[0], **others)
+
+
+def test_pages_say_where_the_maps_are_from(classifier, folder):
+    run = evaluate(classifier, folder, methods=["gradient", "random"], metrics=QUICK)
+    page = " ".join(run.report().read_text(encoding="utf-8").split())
+    assert f"The maps of theirs were made elsewhere (&#39;{folder}&#39;)" in page
+    assert "not run on theirs: its maps were made elsewhere, and this metric must explain" in page
+    assert '<small class="missing">explains again</small>' in page
+    assert "theirs: – per map, made elsewhere" in page
+    assert "without --maps" in next_command(run) or "more images" in next_command(run)
+    with pytest.raises(SnellenError, match="a card describes a method"):
+        refuse_unfit(run)
 
 
 def load() -> nn.Module:

@@ -13,6 +13,7 @@ import numpy as np
 import tifffile
 import torch
 from PIL import Image
+from safetensors.numpy import save_file
 from tests.images import dicom_files
 from tests.torchvision_kernels import import_torchvision
 
@@ -123,7 +124,32 @@ def write_folder(folder: Path) -> Path:
     _write_tables(folder)
     _write_models(folder)
     _write_images(folder)
+    _write_maps(folder)
     return folder
+
+
+def _write_maps(folder: Path) -> None:
+    maps = {
+        f"p{number}": values for number, values in enumerate(np.random.default_rng(2).random((3, SIDE, SIDE), np.float32))
+    }
+    np.savez(folder / "maps.npz", **maps)
+    save_file(maps, folder / "maps.safetensors")
+    folders: dict[str, dict[str, np.ndarray]] = {
+        "maps": maps,
+        "maps_missing": {name: maps[name] for name in ("p0", "p1")},
+        "maps_extra": {**maps, "p3": maps["p0"]},
+        "maps_small": {**maps, "p1": maps["p1"][:16]},
+        "maps_nan": {**maps, "p1": maps["p1"] * np.nan},
+        "maps_findings": {f"{name}@{finding}": values for name, values in maps.items() for finding in FINDINGS},
+        "maps_twice": {**maps, "p1.png": maps["p1"]},
+    }
+    for where, values in folders.items():
+        (folder / where).mkdir()
+        for name, value in values.items():
+            np.save(folder / where / f"{name}.npy", value)
+    (folder / "maps_png").mkdir()
+    for name, value in maps.items():
+        Image.fromarray((value * 255).astype(np.uint8)).save(folder / "maps_png" / f"{name}.png")
 
 
 def _write_models(folder: Path) -> None:

@@ -192,4 +192,33 @@ ROWS: list[Row] = [
         ("scores of the wrong shape", "--model models:five --metrics mine.py:average"),
         ("a metric that raises an error", "--model models:five --metrics mine.py:no_number"),
     ),
+    *_rows(
+        "Maps made elsewhere",
+        ("a folder with an .npy file per image", "--model models:five --maps theirs=maps"),
+        ("one .npz file with ids of images as keys", "--model models:five --maps theirs=maps.npz"),
+        ("one .safetensors file", "--model models:five --maps theirs=maps.safetensors"),
+        ("grey PNG files with a stated range", "--model models:five --maps theirs=maps_png --map-range=-1,1"),
+        ("grey PNG files without a range", "--model models:five --maps theirs=maps_png"),
+        (
+            "a metric that explains again: no score for the maps, with the reason",
+            "--model models:five --maps theirs=maps --metrics 'deletion(steps=2),random-logit'",
+        ),
+        (
+            "several targets of an image, a map each",
+            f"{_FINDINGS} --labels findings.csv --target every-label --maps theirs=maps_findings",
+        ),
+        (
+            "several targets of an image, one map",
+            f"{_FINDINGS} --labels findings.csv --target every-label --maps theirs=maps",
+        ),
+        ("a missing map", "--model models:five --maps theirs=maps_missing"),
+        ("a map of no image", "--model models:five --maps theirs=maps_extra"),
+        ("a map of another size", "--model models:five --maps theirs=maps_small"),
+        ("a map with NaN", "--model models:five --maps theirs=maps_nan"),
+        ("pictures in colour as maps", "--model models:five --maps theirs=pictures --map-range 0,1"),
+        ("two maps of one image", "--model models:five --maps theirs=maps_twice"),
+        ("the name of a method", "--model models:five --maps gradient=maps"),
+        ("images that are changed first", "--model models:five --maps theirs=maps --condition rotation"),
+        ("a folder that is not there", "--model models:five --maps theirs=absent"),
+    ),
 ]

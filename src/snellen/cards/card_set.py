@@ -189,6 +189,11 @@ def refuse_unfit(run: Readable) -> None:
             f"'{run.folder}' has no controls, so nothing can be judged; add {','.join(CONTROLS)} to its --methods"
         )
     for method in methods:
+        if method.maps is not None:
+            raise SnellenError(
+                f"'{run.folder}' has the maps '{method.label}', which were made elsewhere: a card describes a "
+                "method, and theirs is unknown; make the run without --maps, in another --out, and cards of that"
+            )
         if method.name not in METHODS:
             raise SnellenError(
                 f"'{run.folder}' has the method '{method.name}', which no installed package registers; install the one that "

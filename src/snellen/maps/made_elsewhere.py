@@ -290,7 +290,7 @@ def _key_of(text: str, stored: StoredMap, pictures: _Pictures, classes: Sequence
             target = _target(words, stored, classes)
     if not owners:
         raise SnellenError(
-            f"{stored.where} of the maps '{name}' belongs to no picture{nearest(text, map(_stem, pictures.ids))}; remove "
+            f"{stored.where} of the maps '{name}' belongs to no picture; remove "
             f"it, or name it by the picture, such as '{_stem(pictures.ids[0])}'"
         )
     if len(owners) > 1:
@@ -332,9 +332,7 @@ def _read(stored: StoredMap, picture: str, size: tuple[int, int], channels: int)
             f"as {height}×{width} pixels; a map has one number per pixel of that image, {height}×{width}{of_channels}"
         )
     if not bool(values.isfinite().all()):
-        raise SnellenError(
-            f"{stored.where} holds NaN or infinite values, which have no order; replace them, or leave it out"
-        )
+        raise SnellenError(f"{stored.where} holds NaN or infinite values, which have no order; replace them by numbers")
     return values if values.ndim == 3 else values[None]
 
 

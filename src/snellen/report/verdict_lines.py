@@ -46,4 +46,6 @@ def next_command(run: Readable) -> str:
         return f"the same command with {','.join(CONTROLS)} among --methods: verdicts are against controls"
     if not run_certainty(run).enough:
         return f"the same command with more images: verdicts need at least {MINIMUM_IMAGES}"
+    if any(method.maps is not None for method in record.spec.methods):
+        return "open the report; cards describe methods, so they need a run without --maps"
     return f"snellen cards --run {run.folder} --out cards/"
