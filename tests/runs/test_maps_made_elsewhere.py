@@ -308,9 +308,15 @@ def test_pages_say_where_the_maps_are_from(classifier, folder):
     assert "not run on theirs: its maps were made elsewhere, and this metric must explain" in page
     assert '<small class="missing">explains again</small>' in page
     assert "theirs: – per map, made elsewhere" in page
+    assert "<li>own</li>" not in page
     assert "without --maps" in next_command(run) or "more images" in next_command(run)
     with pytest.raises(SnellenError, match="a card describes a method"):
         refuse_unfit(run)
+
+
+def test_a_contrast_takes_the_map_of_the_picture(classifier, folder):
+    run = evaluate(classifier, folder, metrics=["deletion(steps=2, of=logit)"], target="contrast(1, 2)")
+    assert np.isfinite(values_of(run, "theirs", "deletion(steps=2, of=logit)")).all()
 
 
 def load() -> nn.Module:

@@ -200,7 +200,10 @@ def test_a_missing_requirement_is_refused_before_anything_is_computed(images, tm
     classifier = snellen.Classifier(load())
     with pytest.raises(SnellenError) as caught:
         evaluate(classifier, images["samples"], methods=["gradient"], metrics=["repeatability", "complexity"], out=tmp_path)
-    assert str(caught.value) == "repeatability needs a recipe: give --recipe and --training. Metrics that cannot be computed have to be left out."
+    assert (
+        str(caught.value)
+        == "repeatability needs a recipe: give --recipe and --training. Metrics that cannot be computed have to be left out."
+    )
     assert not list(tmp_path.glob("units/*"))
     with pytest.raises(SnellenError, match="belong together"):
         evaluate(classifier, images["samples"], methods=["gradient"], metrics=["complexity"], recipe=recipe)

@@ -14,6 +14,7 @@ from snellen.charts import curves, numbers, pictures
 from snellen.charts.html_page import render_page, write_page
 from snellen.charts.verdict_marks import DIRECTIONS
 from snellen.plugins.citations import CITATIONS
+from snellen.plugins.outside import OWN
 from snellen.report.attributes import CATEGORIES
 from snellen.report.cost_bars import cost_bars
 from snellen.report.metric_blocks import metric_blocks
@@ -237,7 +238,7 @@ def _costs(run: Readable, spec: Spec) -> list[dict[str, Any]]:
 
 def _citations(spec: Spec) -> list[str]:
     keys = {method.cite for method in spec.methods} | {metric.cite for metric in spec.metrics}
-    return sorted(CITATIONS.get(key, key) for key in keys if key)
+    return sorted(CITATIONS.get(key, key) for key in keys if key and key != OWN)
 
 
 def _text(value: Any) -> str:
