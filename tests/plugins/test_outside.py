@@ -12,7 +12,7 @@ import torch
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.plugins.outside import code_origin, names_code
-from snellen.plugins.registry import METHODS, METRICS, UnknownNameError, label, spec, traits
+from snellen.plugins.registry import METHODS, METRICS, UnknownNameError, label, method, spec, traits
 from snellen.runs.score import score
 from snellen.types import Passes, Rng
 
@@ -248,10 +248,37 @@ def test_where_code_is(file):
     assert not names_code(7)
 
 
-def test_a_registered_method_by_its_name_keeps_its_version(file):
-    METHODS.parse(f"{file}:Registered", load=True)
-    for text in ("own-brightness(factor=2.5)", "smoothgrad(of=own-brightness, samples=2)", "rise(masks=5)"):
-        assert traits(METHODS.parse(text, load=True)).version == 1
+def test_a_registered_method_by_its_name_keeps_its_version():
+    @method("own-installed", cite="own", class_specific=False)
+    @dataclass(frozen=True)
+    class Installed:
+        """Brightness."""
+
+        factor: float = 1.0
+
+        def passes(self, size, classifier):
+            return Passes()
+
+        def __call__(self, classifier, inputs, targets, *, rng):
+            return self.factor * inputs.mean(dim=1)
+
+    try:
+        for text in (
+            "own-installed(factor=2.5)",
+            "smoothgrad(of=own-installed, samples=2)",
+            "rise(masks=5)",
+            Installed(3.0),
+        ):
+            assert traits(METHODS.parse(text, load=True)).version == 1
+    finally:
+        del METHODS._classes["own-installed"]
+
+
+@pytest.mark.parametrize("text", ["{}:Registered(factor=2)", "smoothgrad(of={}:brightness)", "smoothgrad(of={}:Registered)"])
+def test_what_a_run_stores_is_built_with_the_same_version(file, text):
+    built = METHODS.parse(text.format(file), load=True)
+    assert traits(METHODS.parse(spec(built))).version == traits(built).version != 1
+    assert traits(METHODS.parse(label(built))).version == traits(built).version
 
 
 METRICS_FILE = '''

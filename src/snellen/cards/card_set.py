@@ -14,7 +14,7 @@ from snellen.cards.prose import prose_of
 from snellen.cards.schema import ATTRIBUTES, Card, Directness, Evidence, EvidenceSource, Finding, Priority, Prose
 from snellen.errors import SnellenError
 from snellen.methods.controls import CONTROLS
-from snellen.plugins.outside import needs_in_words
+from snellen.plugins.outside import is_unstated, needs_in_words
 from snellen.plugins.registry import METHODS, Attribute, traits
 from snellen.plugins.traits import MethodTraits
 from snellen.report.readable import Readable
@@ -124,7 +124,8 @@ def card(
     all_findings = {**(findings or {}), **_directness(prose)}
     needs = needs_in_words(facts)
     # Traits are tested with default settings only: another baseline may be random, another fold may break completeness.
-    claims = facts.in_words if label == name else f"{facts.in_words}, with its default settings"
+    stated = "none" if is_unstated(facts) else facts.in_words
+    claims = stated if label == name else f"{stated}, with its default settings"
     graded = grades(evidence, all_findings, people=people)
     return Card(
         method=label,

@@ -33,7 +33,7 @@ NEEDS = {
     "layer": "a layer that keeps the layout of the image",
     "relu": "ReLU units",
     "training-data": "images to be fitted to",
-    UNSTATED: "what it does not state",
+    UNSTATED: "perhaps more than the model's outputs, which it does not state",
 }
 """By need of a method beyond the model's outputs, its description."""
 

@@ -22,7 +22,9 @@ def suite(
         bool, typer.Option("--full", help="all 33 tests, with trained variants of the classifier, and all other metrics")
     ] = False,
     methods: options.Methods = None,
-    metrics: Annotated[str | None, typer.Option(help="only these metrics, comma-separated names")] = None,
+    metrics: Annotated[
+        str | None, typer.Option(help="only these metrics, comma-separated names; your own code: mine.py:m")
+    ] = None,
     model: ModelOptions,
     evaluation: EvaluationOptions,
     picture: PictureOptions,

@@ -187,7 +187,9 @@ def audit(
     methods: Annotated[
         str | None, typer.Option(help="comma-separated names; controls and the oracle are always added")
     ] = None,
-    metrics: Annotated[str | None, typer.Option(help="comma-separated names; all otherwise")] = None,
+    metrics: Annotated[
+        str | None, typer.Option(help="comma-separated names; your own code: mine.py:m; all otherwise")
+    ] = None,
     out: Annotated[Path, typer.Option(help="the folder for runs, page and table")] = Path("runs/textbox-audit"),
     markdown: Annotated[Path | None, typer.Option(help="a Markdown file to write the tables to as well")] = None,
     truth: Annotated[Path | None, typer.Option(help="a CSV file for the table of metrics that cards read")] = None,

@@ -506,19 +506,27 @@ def _summary_of(value: Any, name: str) -> str:
     return first if first and not is_signature else f"{name}, which has no docstring."
 
 
-def version_by_source(plugin: Any) -> Any:
-    """A registered plug-in, with a version that changes with the file that defines it, so that older maps are not used.
+_OWN_CLASSES: set[type] = set()
+"""Registered classes that a user named by a file or module, not by their names."""
 
-    Authors run a plug-in many times, and do not raise its version each time. The same holds for plug-ins that it wraps, as
-    in `SmoothGrad(of=Own())`. Snellen's own files do not count: their versions are raised by hand.
+
+def mark_as_own(plugin: Any) -> None:
+    """Lets the versions of a registered class, or of the classes of an instance, follow their files from now on."""
+    kinds = [plugin] if isinstance(plugin, type) else _plugin_types(plugin)
+    _OWN_CLASSES.update(kind for kind in kinds if kind.__module__.partition(".")[0] != "snellen")
+
+
+def with_source_version(plugin: Any) -> Any:
+    """The plug-in; with a version that follows the user's files if it, or a plug-in among its settings, comes from there.
+
+    Authors run a plug-in many times, and do not raise its version each time. Older maps are then not used, also of
+    `smoothgrad(of=mine.py:f)`. Versions of what is installed and named by its name are raised by hand.
     """
-    kinds = _plugin_types(plugin)
-    own = [kind for kind in kinds if kind.__module__.partition(".")[0] != "snellen"]
-    classes = [kind for kind in own if not issubclass(kind, _Wrapped)]
-    wrapped = [kind.traits.version for kind in kinds if issubclass(kind, _MethodOfFunction | _MetricOfFunction)]
-    if not classes and (not wrapped or issubclass(type(plugin), _Wrapped)):
+    own = [kind for kind in _plugin_types(plugin) if kind in _OWN_CLASSES or issubclass(kind, _Wrapped)]
+    if not own or isinstance(plugin, _Wrapped):
         return plugin
-    version = _source_version(classes, wrapped)
+    wrapped = [kind.traits.version for kind in own if issubclass(kind, _MethodOfFunction | _MetricOfFunction)]
+    version = _source_version([kind for kind in own if kind in _OWN_CLASSES], wrapped)
     plugin = copy.copy(plugin)  # the same object may be listed elsewhere, where its older maps are still good
     object.__setattr__(plugin, "traits", dataclasses.replace(plugin.traits, version=version))
     return plugin
@@ -526,7 +534,9 @@ def version_by_source(plugin: Any) -> Any:
 
 def _plugin_types(plugin: Any) -> list[type]:
     """The class of a plug-in, and those of the plug-ins among its settings."""
-    values = [getattr(plugin, field.name) for field in dataclasses.fields(plugin)]
+    values = (
+        [getattr(plugin, field.name) for field in dataclasses.fields(plugin)] if dataclasses.is_dataclass(plugin) else []
+    )
     return [type(plugin), *(inner for value in values if hasattr(value, "traits") for inner in _plugin_types(value))]
 
 

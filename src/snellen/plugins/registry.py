@@ -156,7 +156,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
                 raise SnellenError(f"{self.kind} '{name}' has no setting '{shorten(key)}'{hint} (it has: {available})")
             values[key] = _coerce(hints[key], value, f"{self.kind} '{name}': {key}", load=load)
         try:
-            return plugin(**values)
+            return outside.with_source_version(plugin(**values))  # type: ignore[no-any-return]
         except ValueError as problem:
             raise SnellenError(f"{self.kind} '{name}': {problem}") from None
 
@@ -166,22 +166,13 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         if not is_registered:
             self._outside[plugin.traits.name] = plugin
             return self.build(plugin.traits.name, params)
-        if not isinstance(plugin, type):
-            if params:
-                raise SnellenError(
-                    f"'{text}' is an instance with settings of its own; name its class, or leave out {params}"
-                )
-        elif params or text:
-            plugin = self.build(plugin.traits.name, params)  # type: ignore[attr-defined]
-        else:
-            plugin = plugin()
-        return outside.version_by_source(plugin) if text else plugin  # type: ignore[no-any-return]
-
-    def _build_loaded(self, name: str, params: Mapping[str, Any]) -> T:
-        """Builds with `load`; a plug-in around a user's code, as in `smoothgrad(of=mine.py:f)`, changes with that code."""
-        plugin = self.build(name, params, load=True)
-        has_inner_code = not outside.names_code(name) and outside.holds_code(params)
-        return outside.version_by_source(plugin) if has_inner_code else plugin
+        if text:
+            outside.mark_as_own(plugin)
+        if isinstance(plugin, type):
+            return self.build(plugin.traits.name, params) if params or text else plugin()  # type: ignore[attr-defined]
+        if params:
+            raise SnellenError(f"'{text}' is an instance with settings of its own; name its class, or leave out {params}")
+        return outside.with_source_version(plugin)  # type: ignore[no-any-return]
 
     def parse(self, text: str | Mapping[str, Any] | T | type[T] | Callable[..., Any], *, load: bool = False) -> T:
         """A plug-in from `rise`, `rise(masks=500)`, `rise@petsiuk2018`, `{"name": "rise", "params": {...}}`, or itself.
@@ -195,15 +186,15 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         """
         if isinstance(text, str):
             name, settings = read_plugin(text)
-            return self._build_loaded(name, settings) if load else self.build(name, settings)
+            return self.build(name, settings, load=load)
         if isinstance(text, Mapping):
             params = text.get("params") or {}
             if not isinstance(text.get("name"), str) or not isinstance(params, Mapping) or set(text) - {"name", "params"}:
                 raise SnellenError(f"a {self.kind} is written as a name or as {{name, params}}, not {short_repr(text)}")
             settings = {str(key): value for key, value in params.items()}
-            return self._build_loaded(text["name"], settings) if load else self.build(text["name"], settings)
+            return self.build(text["name"], settings, load=load)
         if hasattr(text, "traits") and not isinstance(text, type):
-            return text  # type: ignore[return-value]
+            return outside.with_source_version(text)  # type: ignore[no-any-return]
         if self.kind not in ("method", "metric") or not callable(text):
             raise SnellenError(f"a {self.kind} is written as a name, as in rise or rise(masks=500), not {short_repr(text)}")
         return self._build_outside(text, {})

@@ -148,7 +148,7 @@ def split_evenly(columns: Sequence[T], width: Callable[[T], int], room: int) -> 
 def _heading(metric: MetricSpec, is_ambiguous: bool) -> Text:
     """The metric's name on a few short lines, and its arrow; its settings only where another column has the same name."""
     base, mark, settings = re.match(r"([^(@]*)([(@]?)(.*)", metric.label, re.DOTALL).groups()  # type: ignore[union-attr]
-    words = "\n".join(_SHORT.get(word, word) for word in base.split("-")).split("\n")
+    words = "\n".join(_SHORT.get(word, word) for word in re.split(r"-|(?<=:)", base)).split("\n")
     words = [word if len(word) <= 8 else word[:7] + "…" for word in words]
     if mark and is_ambiguous:  # never cut short: the settings are what tells the columns apart
         words += (mark + settings).replace(", ", ",\n").replace("=", "=\n" if len(settings) > 14 else "=").split("\n")
