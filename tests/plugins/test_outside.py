@@ -11,7 +11,7 @@ import torch
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.plugins.outside import code_origin, names_code
+from snellen.plugins.named_code import code_origin, names_code
 from snellen.plugins.registry import METHODS, METRICS, UnknownNameError, label, method, spec, traits
 from snellen.runs.score import score
 from snellen.types import Passes, Rng

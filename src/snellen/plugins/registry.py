@@ -19,7 +19,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from snellen.errors import SnellenError, nearest, no_exit, short_repr, shorten
 from snellen.files.documents import MOST_WHOLE, is_unicode
-from snellen.plugins import outside
+from snellen.plugins import named_code, outside
 from snellen.plugins.notation import read_plugin, write_value
 from snellen.plugins.traits import (
     LAYERS,
@@ -132,8 +132,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
 
         With `load`, a name such as `mine.py:MyMethod` executes that file, and so may those of plug-ins in the settings.
         """
-        if load and self.kind in ("method", "metric") and outside.names_code(name):
-            return self._build_outside(outside.find_object(name, files=True), params or {}, name)
+        if load and self.kind in ("method", "metric") and named_code.names_code(name):
+            return self._build_outside(named_code.find_object(name, files=True), params or {}, name)
         name, _, preset = name.partition("@")
         plugin = self[name]
         presets: Mapping[str, Any] = getattr(plugin.traits, "presets", {})  # type: ignore[attr-defined]

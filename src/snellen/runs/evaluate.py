@@ -25,7 +25,7 @@ from snellen.files.documents import MOST_WHOLE, check_shape
 from snellen.images import Samples, apply_condition
 from snellen.images.cases import make_cases
 from snellen.maps.made_elsewhere import Key, MapsMadeElsewhere, refusals
-from snellen.plugins.outside import line_of_user
+from snellen.plugins.named_code import line_of_user
 from snellen.plugins.registry import CONDITIONS, label, traits
 from snellen.runs import fitting, recording, variant_training
 from snellen.runs import plan as planning

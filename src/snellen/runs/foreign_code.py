@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from snellen.errors import SnellenError
 from snellen.files.seals import is_sealed, seal, untrusted_folder
-from snellen.plugins import outside
+from snellen.plugins.named_code import code_origin, code_origins, holds_code
 from snellen.plugins.registry import METHODS, METRICS, label, traits
 from snellen.runs.record import RunRecord
 from snellen.runs.store import Store
@@ -57,7 +57,7 @@ _SEVERAL: tuple[Code, ...] = ("methods", "metrics")
 def _texts_with_code(plugins: Any) -> list[Any]:
     """The methods or metrics of a request that name code, also within their settings."""
     listed = plugins if isinstance(plugins, list | tuple) else [plugins]
-    return [plugin for plugin in listed if plugin is not None and outside.holds_code(plugin)]
+    return [plugin for plugin in listed if plugin is not None and holds_code(plugin)]
 
 
 def request_seal(request: Mapping[str, Any] | None) -> str | None:
@@ -120,4 +120,4 @@ def _origin(name: Code, value: str) -> str:
         return ""
     if name == "model":
         return model_origin(value)
-    return outside.code_origins(value) if name in _SEVERAL else outside.code_origin(value)
+    return code_origins(value) if name in _SEVERAL else code_origin(value)

@@ -24,7 +24,7 @@ from snellen.images import Samples, colours
 from snellen.maps.explainer import case_of
 from snellen.maps.fitted_state import digest
 from snellen.maps.made_elsewhere import why_not_scored
-from snellen.plugins.outside import line_of_user
+from snellen.plugins.named_code import line_of_user
 from snellen.plugins.registry import label
 from snellen.runs.guard import Guard
 from snellen.runs.record import Cost

@@ -17,7 +17,7 @@ from snellen.classifier.engines import Precision
 from snellen.classifier.graphs import ExportedModel, ScriptedModel
 from snellen.errors import SnellenError, nearest
 from snellen.images.geometry import Geometry
-from snellen.plugins.outside import code_origin, find_object, reason
+from snellen.plugins.named_code import code_origin, find_object, reason
 from snellen.zoo.sources.digits import DIGITS
 from snellen.zoo.sources.digits_many import DIGITS_MANY
 from snellen.zoo.sources.efficientnet_lite0 import EMBEDDED

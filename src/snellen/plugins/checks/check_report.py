@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from snellen.errors import SnellenError, nearest, no_exit, short_repr, shorten
-from snellen.plugins import outside
+from snellen.plugins import named_code, outside
 from snellen.plugins.checks.check import Check, FailedCheckError, summary_of
 from snellen.plugins.checks.exemptions import exemption
 from snellen.plugins.checks.method_checks import (
@@ -117,8 +117,8 @@ def find_plugin(plugin: Any) -> Any:
     """A method or metric from its name, from `mine.py:f` or `package.module:f`, a class, an instance or a function."""
     if isinstance(plugin, str):
         name, _ = read_plugin(plugin)
-        if outside.names_code(name):
-            registry = _REGISTRIES[outside.kind_of(outside.find_object(name, files=True), name)]
+        if named_code.names_code(name):
+            registry = _REGISTRIES[outside.kind_of(named_code.find_object(name, files=True), name)]
             return registry.parse(plugin, load=True)
         if name.partition("@")[0] in METRICS:
             return METRICS.parse(plugin, load=True)
@@ -143,7 +143,7 @@ def _plan_method(method: Method) -> tuple[list[Check], list[Outcome]]:
         try:
             refusal = refusal_of(method, kind)
         except Exception as problem:
-            refusal = f"it raises {outside.reason_and_line(problem)}"
+            refusal = f"it raises {named_code.reason_and_line(problem)}"
         if refusal is None:
             accepted.append(kind)
         else:
@@ -183,7 +183,7 @@ def _try(check: Check, broken: Mapping[str, str]) -> Outcome:
     except SnellenError as problem:
         return _outcome(check, "fail", str(problem), raised=True)
     except Exception as problem:
-        return _outcome(check, "fail", f"it raises an error {outside.reason_and_line(problem)}", raised=True)
+        return _outcome(check, "fail", f"it raises an error {named_code.reason_and_line(problem)}", raised=True)
     if exempt:
         return _outcome(check, "fail", f"it passes a check that it is exempt from ({exempt})")
     return _outcome(check, "pass")

@@ -8,7 +8,7 @@ from typing import Any
 
 from snellen.files.seals import is_sealed, seal
 from snellen.methods.controls import CONTROLS
-from snellen.plugins.outside import code_origins, holds_code
+from snellen.plugins.named_code import code_origins, holds_code
 from snellen.plugins.registry import METHODS, label, traits
 from snellen.types import Method
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError, no_exit
-from snellen.plugins.outside import code_origin, find_object, reason
+from snellen.plugins.named_code import code_origin, find_object, reason
 from snellen.zoo.sources.source import LoadedModel, ModelRequest, source
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from snellen.errors import SnellenError, first_line, no_exit
-from snellen.plugins.outside import code_origin, find_object, reason
+from snellen.plugins.named_code import code_origin, find_object, reason
 from snellen.zoo.sources.source import LoadedModel, ModelRequest, source
 from snellen.zoo.sources.weights import fill_weights
 
