@@ -104,13 +104,14 @@ def test_signals_stop_a_run_and_its_workers(images, tmp_path, number, code):
 
 
 def test_a_closed_terminal_interrupts_and_an_ignored_one_does_not():
-    with stopping_on_signals() as received:
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGHUP)
-        assert received == [signal.SIGHUP]
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored
     try:
+        with stopping_on_signals() as received:
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGHUP)
+            assert received == [signal.SIGHUP]
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         with stopping_on_signals() as received:
             os.kill(os.getpid(), signal.SIGHUP)
         assert received == []

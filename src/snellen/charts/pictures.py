@@ -88,7 +88,8 @@ def overlay(
     photo: UInt8[np.ndarray, "height width 3"], values: Float[np.ndarray, "height width"], signed: bool, limits: Limits
 ) -> UInt8[np.ndarray, "height width 3"]:
     """The map over a grey copy of the photo: the stronger the value, the more the map covers."""
-    grey = photo.astype(np.float64) @ np.array([0.299, 0.587, 0.114])
+    # A matrix product would round by the memory layout of the photo.
+    grey = 0.299 * photo[..., 0] + 0.587 * photo[..., 1] + 0.114 * photo[..., 2]
     base = np.repeat(grey[..., None], 3, axis=2)
     cover = 0.9 * _strength(values, signed, limits)[..., None]
     blend: np.ndarray = np.round(base * (1 - cover) + tile(values, signed, limits) * cover).astype(np.uint8)

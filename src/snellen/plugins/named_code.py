@@ -126,7 +126,7 @@ def _module_of_file(path: Path) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if spec is None:
         raise SnellenError(f"the file '{path}' is not Python code; write file.py:name")
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # for the files beside it
@@ -134,7 +134,8 @@ def _module_of_file(path: Path) -> ModuleType:
     module.__snellen_source__ = content.decode(errors="replace")  # type: ignore[attr-defined]
     sys.modules[name] = module  # dataclasses look their module up
     try:
-        spec.loader.exec_module(module)
+        # Not by the loader: it takes bytecode of an earlier content that has the same size and second of change.
+        exec(compile(content, str(path), "exec"), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise

@@ -128,8 +128,7 @@ def fit_mixed_model(trials: pd.DataFrame, arms: tuple[str, ...], *, within: bool
                 data=table.assign(score=table["score"] / unit),
                 use_sparse=len(table) > SPARSE_ABOVE,
             )
-            # Powell's search needs no gradient, which misleads other searches where a variance is zero.
-            fitted = model.fit(reml=True, method=["powell"])
+            fitted = _fit(model)
         residual_df = _residual_df(unfitted.participants, len(tested), within=within)
         overall, coefficients = _arm_effects(fitted.fe_params, fitted.cov_params(), order, residual_df, unit)
     except FIT_ERRORS as problem:
@@ -147,6 +146,14 @@ def fit_mixed_model(trials: pd.DataFrame, arms: tuple[str, ...], *, within: bool
         problems=tuple(_fit_problems(caught, fitted, model)),
         odds=odds,
     )
+
+
+def _fit(model: Any) -> Any:
+    """The fitted model by a search without gradients, which mislead where a variance is zero."""
+    try:
+        return model.fit(reml=True, method=["powell"])
+    except np.linalg.LinAlgError:  # so near zero that rounding makes a matrix singular; this search stops earlier
+        return model.fit(reml=True, method=["nm"])
 
 
 def _reason_not_to_fit(model: MixedModel, tested: list[str], table: pd.DataFrame) -> str:
