@@ -46,6 +46,7 @@ class Sample:
     """An image with its id, label and ground truth."""
 
     id: str
+    """Its name, unique in a run, such as the path of its file."""
     image: Float[Tensor, "channels height width"]
     """Pixels in [0, 1]; 3 channels, 1 for a greyscale classifier, or as many as the classifier takes."""
     label: int | Findings | None = None
@@ -67,7 +68,9 @@ class Passes:
     """Number of images that went forward and backward through the model; a batch of 16 counts as 16."""
 
     forward: int = 0
+    """Images that went forward."""
     backward: int = 0
+    """Images that went backward."""
 
     def __add__(self, other: Passes) -> Passes:
         return Passes(self.forward + other.forward, self.backward + other.backward)
@@ -197,11 +200,17 @@ class Case:
     """What a metric scores: a batch of inputs, the maps of one method for them, and a way to run that method again."""
 
     classifier: Classifier
+    """The model that is explained."""
     inputs: Float[Tensor, "batch channels height width"]
+    """Normalised images."""
     targets: Int[Tensor, " batch"]
+    """The explained class of each image."""
     maps: Float[Tensor, "batch height width"]
+    """The method's map of each image, signed and raw."""
     explain: Explain
+    """Runs the same method again."""
     truth: Bool[Tensor, "batch height width"] | None = None
+    """The region of each image that a correct map should highlight; None where there are no masks."""
     variants: Mapping[str, Classifier] = field(default_factory=dict)
     """Variants of the classifier by name: trained ones (see `NeedsVariants`) and checkpoints (`checkpoint/...`)."""
     labels: Int[Tensor, " batch"] | None = None
@@ -279,6 +288,14 @@ class OneGradient(Protocol):
         return Passes(1, 1)
 
 
+class WithoutClassifier(Protocol):
+    """A method that never runs the classifier: it inherits from this class instead of defining `passes`."""
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """No passes."""
+        return Passes()
+
+
 class NoPasses(Protocol):
     """A metric that runs neither the classifier nor the method: it inherits from this class instead of defining `passes`."""
 
@@ -350,9 +367,14 @@ class Scores:
     """The scores of one method's maps by one metric, or by people, sample by sample."""
 
     method: str
+    """Label of the method."""
     metric: str
+    """Label of the metric."""
     ids: tuple[str, ...]
+    """Id of each sample."""
     values: Float[Tensor, " batch"]
+    """The score of each sample, NaN where undefined."""
     curve: Float[Tensor, "batch points"] | None = None
+    """The curve that each score summarises, for metrics with one."""
     source: Literal["metric", "human", "simulated"] = "metric"
     """Who scored. Scores of simulated participants never count as evidence."""

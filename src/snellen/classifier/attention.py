@@ -119,6 +119,7 @@ class AttentionLayout:
     layers: int
     """Number of attentions in a pass."""
     heads: int
+    """Number of attention heads."""
     layout: Layout
     """Which tokens are image patches, and their grid."""
     readers: Bool[Tensor, " tokens"]

@@ -30,8 +30,11 @@ class CachedResult:
     """A cached result with the passes and seconds that computing it took."""
 
     value: Any
+    """The result."""
     passes: Passes
+    """The passes that computing it took."""
     seconds: float
+    """The time that computing it took."""
 
 
 class Cache:

@@ -126,6 +126,7 @@ class ExclusiveClasses(Head):
     words = "exclusive classes"
 
     outputs: Form = "logits"
+    """Whether the model itself returns logits or probabilities."""
 
     def logits(self, raw: Float[Tensor, "rows outputs"]) -> Logits:
         return _log(raw) if self.outputs == "probabilities" else raw
@@ -160,6 +161,7 @@ class IndependentLabels(Head):
     smallest = 1
 
     outputs: Form = "logits"
+    """Whether the model itself returns logits or probabilities."""
     thresholds: tuple[float, ...] = (0.5,)
 
     def __post_init__(self) -> None:
@@ -201,7 +203,9 @@ class SingleLogit(Head):
     smallest = 1
 
     outputs: Form = "logits"
+    """Whether the model itself returns a logit or a probability."""
     threshold: float = 0.5
+    """The probability of yes from which the model decides for yes."""
 
     def __post_init__(self) -> None:
         _check_thresholds((self.threshold,))
@@ -252,8 +256,11 @@ class Number(Head):
     smallest = 1
 
     unit: str = ""
+    """What the number counts, such as "years"; for pages."""
     low: float | int | None = None
+    """The smallest number that is expected, in `unit`."""
     high: float | int | None = None
+    """The largest number that is expected, in `unit`."""
 
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None):
@@ -296,7 +303,9 @@ class WithTargets(Head):
     kind = "with-targets"
 
     head: Head
+    """The head of the model itself."""
     further: tuple[FurtherTarget, ...]
+    """The further targets, in the order of their columns."""
 
     @property
     def words(self) -> str:  # type: ignore[override]

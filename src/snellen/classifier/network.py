@@ -24,11 +24,15 @@ class Network:
     run: nn.Module | Callable[[Tensor], Any]
     """A module that nobody else uses, or a function."""
     name: str
+    """What the model is called in messages."""
     head: Head
     """What the outputs mean."""
     device: torch.device
+    """Where it runs."""
     precision: engines.Precision
+    """The floating-point type of its passes."""
     convention: Convention = field(default_factory=Convention)
+    """How it is called, and where its result holds the logits."""
     shapes: frozenset[tuple[int, ...]] = frozenset()
     """Image shapes for which the convention was tried."""
 

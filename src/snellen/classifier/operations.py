@@ -55,14 +55,19 @@ class Operation:
     """One call of a tensor function."""
 
     kind: Kind
+    """What it does, as far as methods distinguish operations."""
     name: str
+    """Name of the function."""
     layer: str
     """The innermost layer that makes the call."""
     ceiling: float = _INFINITE
     """The upper limit of a rectifier: infinite for a ReLU, 6 for a ReLU6."""
     func: Callable[..., Any] | None = field(default=None, repr=False)
+    """The function itself."""
     args: tuple[Any, ...] = field(default=(), repr=False)
+    """Its arguments by position."""
     kwargs: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Its arguments by name."""
 
     def argument(self, place: int, name: str, default: Any = None) -> Any:
         """An argument, given by position or by name."""

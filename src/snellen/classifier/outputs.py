@@ -16,8 +16,11 @@ class TargetOutputs:
     """For each row the target's logit and probability, and what the model decides (see `Head.decisions`)."""
 
     logit: Float[Tensor, "*rows"]
+    """The logit of the target."""
     probability: Float[Tensor, "*rows"]
+    """The probability of the target; NaN where the head has none."""
     predicted: Int[Tensor, "*rows"]
+    """The column that the model decides for; -1 for none."""
 
     @staticmethod
     def read(logits: Float[Tensor, "rows columns"], targets: Int[Tensor, " rows"], head: Head) -> TargetOutputs:

@@ -68,8 +68,11 @@ class OutputRange:
     """The range of a model's outputs for some images."""
 
     images: int
+    """How many images were run."""
     low: float
+    """The smallest output."""
     high: float
+    """The largest output."""
     off_one: float
     """Largest distance of a row's sum from 1."""
 

@@ -50,7 +50,9 @@ class Contrast(FurtherTarget):
     """
 
     first: int
+    """Index of the class that is explained."""
     second: int
+    """Index of the class that it is compared with."""
 
     def __post_init__(self) -> None:
         if self.first == self.second:
@@ -90,7 +92,9 @@ class OutputFunction(FurtherTarget):
     decides = False
 
     function: Callable[[Tensor], Tensor]
+    """From logits, rows×columns, to one number per row."""
     name: str
+    """How the user named it."""
 
     @property
     def text(self) -> str:

@@ -24,8 +24,11 @@ class Layout:
     """The grid of features in a layer's output."""
 
     rows: int
+    """Height of the grid."""
     columns: int
+    """Width of the grid."""
     order: Literal["channels-first", "channels-last", "tokens"] = "channels-first"
+    """Which axes of the output are channels and positions."""
     prefix: int = 0
     """Number of tokens before the patches, such as a class token."""
 
@@ -143,11 +146,11 @@ def find_layer_layouts(module: nn.Module, run: Callable[[], Any], batch: int, si
                 first.add(tuple(result.shape[1:]))
             elif operation.kind == "linear" or operation.name in ("layer_norm", "rms_norm"):
                 last.add(tuple(result.shape[1:]))
-        here = (operation.layer, len(finished))
+        position = (operation.layer, len(finished))
         if operation.kind == "attention":
-            attentions.append(here)
+            attentions.append(position)
         elif operation.kind == "softmax":
-            candidates.append(here)
+            candidates.append(position)
         elif operation.kind == "product":
             # The softmax may be a layer of its own; attention is the layer that multiplies with its result.
             inside = f"{operation.layer}." if operation.layer else ""

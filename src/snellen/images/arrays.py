@@ -24,12 +24,19 @@ class Arrays:
     """Samples in arrays, each converted when it is loaded; a memory-mapped file stays on disk."""
 
     images: Array
+    """All images in one array."""
     channels_last: bool
+    """Whether channels are the last axis."""
     labels: tuple[int | Findings | None, ...]
+    """Class index or findings of each image."""
     truth: Array | None
+    """All masks in one array."""
     ids: tuple[str, ...]
+    """Name of each image."""
     groups: tuple[str | None, ...]
+    """Name of the group of each image, such as a patient."""
     numbers: tuple[float | None, ...]
+    """The true number of each image, for a classifier that estimates one."""
 
     def load(self, index: int) -> Sample:
         """The sample at this index."""
@@ -129,9 +136,9 @@ def from_arrays(
         groups=group_names,
         numbers=true_numbers,
     )
-    held = 1 if len(shape) == 3 else shape[3] if last else shape[1]
-    check_shown(show_channels, held)
-    description = f"arrays{Reading(show_channels=show_channels).words(held)}"
+    image_channels = 1 if len(shape) == 3 else shape[3] if last else shape[1]
+    check_shown(show_channels, image_channels)
+    description = f"arrays{Reading(show_channels=show_channels).words(image_channels)}"
     samples = check_samples(source, names, description, progress=progress)
     return replace(samples, show_channels=show_channels)
 

@@ -15,6 +15,7 @@ class CaseSource:
     """Samples of another source, each with one of its targets; label and truth are those of the target."""
 
     source: Source
+    """Where the pictures are loaded from."""
     cases: tuple[tuple[int, str, int], ...]
     """Index in the source, id and target of each case."""
     grouped: bool

@@ -35,7 +35,9 @@ class Rotation:
     """
 
     degrees: float = 45.0
+    """Counter-clockwise angle."""
     fill: tuple[float, ...] = (0.0,)
+    """Pixels in [0, 1] of the corners: one number for all channels, or one for each."""
 
     def __post_init__(self) -> None:
         if not self.fill or not all(0 <= value <= 1 for value in self.fill):
@@ -125,6 +127,7 @@ class Mixup:
     """
 
     alpha: float = 1.0
+    """Both parameters of the Beta distribution: 1 draws shares evenly, larger ones near a half."""
 
     def __post_init__(self) -> None:
         if self.alpha <= 0:
@@ -151,8 +154,11 @@ class Conditioned:
     """Samples of another source, each changed when it is loaded."""
 
     source: Source
+    """Where the unchanged samples are loaded from."""
     condition: Condition
+    """The change."""
     seed: int
+    """The run's seed."""
     pairs: tuple[tuple[int, int | None], ...]
     """Index of each sample in `source`, and that of its partner for conditions that mix two."""
 

@@ -26,10 +26,15 @@ class DatasetItems:
     """Samples of a Dataset; a part of them is loaded into memory, because a Dataset has no parts."""
 
     dataset: Any
+    """The Dataset; items are read by index."""
     geometry: Geometry
+    """How PIL images are cropped and resized."""
     channels: int
+    """Number of channels of the classifier."""
     ids: tuple[str, ...]
+    """Name of each item."""
     numbers: bool = False
+    """Whether labels are numbers."""
 
     def load(self, index: int) -> Sample:
         """The sample at this index."""
@@ -50,10 +55,10 @@ class DatasetItems:
         marked = None if truth is None else torch.as_tensor(np.array(truth)) != 0
         if marked is not None and marked.shape != pixels.shape[1:]:
             raise SnellenError(f"the truth of item {index} of the dataset does not have the size of its image")
-        who = f"item {index} of the dataset"
+        owner = f"item {index} of the dataset"
         if self.numbers:
-            return Sample(id=name, image=pixels, truth=marked, number=as_number(label, who))
-        return Sample(id=name, image=pixels, label=as_label(label, who), truth=marked)
+            return Sample(id=name, image=pixels, truth=marked, number=as_number(label, owner))
+        return Sample(id=name, image=pixels, label=as_label(label, owner), truth=marked)
 
     def take(self, indices: Sequence[int]) -> InMemory:
         """These items, loaded now."""

@@ -218,8 +218,8 @@ def _read(opened: Image.Image, path: Path, at_least: tuple[int, int] | None, rea
 def _choose_frame(opened: Image.Image, path: Path, frame: int) -> None:
     count = int(getattr(opened, "n_frames", 1))
     if frame > count:
-        held = "1 frame" if count == 1 else f"{count} frames"
-        raise UnreadablePictureError(f"'{path}' holds {held}, but --frame is {frame}")
+        holding = "1 frame" if count == 1 else f"{count} frames"
+        raise UnreadablePictureError(f"'{path}' holds {holding}, but --frame is {frame}")
     if frame > 1:
         _check_size(opened, path)  # to reach a frame of an animation, those before it are decoded
         opened.seek(frame - 1)

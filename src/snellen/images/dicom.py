@@ -68,8 +68,11 @@ class Window:
     """
 
     centre: Number
+    """The middle of the range, in rescaled values."""
     width: Number
+    """The length of the range, in rescaled values."""
     function: str = "LINEAR"
+    """The course between black and white: "LINEAR", "LINEAR_EXACT" or "SIGMOID"."""
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
         """Pixels in [0, 1]."""
@@ -184,8 +187,8 @@ def _frame(header: Dataset, reading: Reading, name: str) -> int:
     if reading.frame is None and count > 1:
         raise UnreadablePictureError(f"{name} holds {count} frames; choose one with --frame, such as --frame 1")
     if (reading.frame or 1) > count:
-        held = "1 frame" if count == 1 else f"{count} frames"
-        raise UnreadablePictureError(f"{name} holds {held}, but --frame is {reading.frame}")
+        holding = "1 frame" if count == 1 else f"{count} frames"
+        raise UnreadablePictureError(f"{name} holds {holding}, but --frame is {reading.frame}")
     return (reading.frame or 1) - 1
 
 

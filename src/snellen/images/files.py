@@ -30,14 +30,19 @@ class Entry:
     """An image file with its label and ground truth. Paths are absolute, because a worker may run in another folder."""
 
     id: str
+    """Name of the sample."""
     path: str
+    """Absolute path of the file."""
     label: int | Findings | None = None
+    """Class index or findings; None if unlabelled."""
     mask: str | None = None
     """Path of a mask file."""
     boxes: tuple[Box, ...] = ()
     """In pixels of the upright original."""
     group: str | None = None
+    """What the image has in common with others, such as a patient."""
     number: float | None = None
+    """The true number, for a classifier that estimates one."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +50,13 @@ class Files:
     """Samples that are decoded from files each time they are loaded."""
 
     entries: tuple[Entry, ...]
+    """The files."""
     geometry: Geometry
+    """How images and masks are cropped and resized."""
     channels: int
+    """Number of channels of the classifier."""
     reading: Reading = AS_STORED
+    """How stored values become pixels."""
 
     def load(self, index: int) -> Sample:
         """The sample at this index; image and truth are cropped and resized in the same way."""

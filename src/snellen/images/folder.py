@@ -111,8 +111,8 @@ def _pictures(folder: Path, *, masks: bool = False) -> tuple[list[str], int]:
     arrays: list[str] = []
     ignored = 0
     visited: set[str] = set()
-    for here, folders, files in os.walk(folder, followlinks=True):
-        real = os.path.realpath(here)
+    for current, folders, files in os.walk(folder, followlinks=True):
+        real = os.path.realpath(current)
         if real in visited:  # a link to a parent folder
             folders.clear()
             continue
@@ -121,7 +121,7 @@ def _pictures(folder: Path, *, masks: bool = False) -> tuple[list[str], int]:
         for name in files:
             if _hidden(name):
                 continue
-            path = Path(here) / name
+            path = Path(current) / name
             suffix = path.suffix.lower()
             if suffix in decoding.SUFFIXES or (not masks and is_picture(path)):
                 images.append(path.relative_to(folder).as_posix())

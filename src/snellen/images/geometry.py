@@ -41,6 +41,7 @@ class Geometry:
     crop: float = 0.875
     """Share of the short side that remains."""
     interpolation: Literal["bicubic", "bilinear", "lanczos", "nearest"] = "bicubic"
+    """How pixels are resized; with averaging where the image shrinks."""
     stretch: bool = False
     """Whether the crop has the proportions of the image instead, as for models that were trained on stretched images."""
     short_side: int | None = None

@@ -38,10 +38,13 @@ class HuggingFaceItems:
     rows: Any
     """With undecoded images, so that the limits of decoding hold."""
     image: str
+    """Name of the image column."""
     label: str | None
+    """Name of the label column."""
     index_of: Mapping[int, int] | None
     """The classifier's index of each label, where names say so."""
     reading: Reading
+    """How stored values become pixels."""
     numbers: bool
     """Whether labels are numbers."""
 

@@ -21,7 +21,9 @@ class CollatedItems:
     """Items of a data set as the loader's own `collate_fn` shapes them, in batches of one."""
 
     dataset: Any
+    """The loader's data set."""
     collate: Callable[[list[Any]], Any]
+    """The loader's `collate_fn`."""
 
     def __len__(self) -> int:
         return len(self.dataset)

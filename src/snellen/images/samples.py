@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, short_repr
 from snellen.types import Findings, Sample
 
 Progress = Callable[[int, int], None]
@@ -41,7 +41,9 @@ class Samples(Sequence[Sample]):
     """A sequence of samples that are loaded one by one. It can be pickled; `take` makes smaller parts of it."""
 
     source: Source
+    """Where the samples are loaded from."""
     ids: tuple[str, ...]
+    """Name of each sample."""
     places: tuple[int, ...]
     """Index of each sample in the source."""
     description: str
@@ -99,6 +101,7 @@ class InMemory:
     """Samples in memory."""
 
     samples: tuple[Sample, ...]
+    """The samples."""
 
     def load(self, index: int) -> Sample:
         """The sample at this index."""
@@ -241,7 +244,7 @@ def as_label(value: Any, name: str) -> int | Findings | None:
     if isinstance(value, list | tuple | set | frozenset):
         indices = [as_label(index, name) for index in value]
         if not all(isinstance(index, int) for index in indices):
-            raise SnellenError(f"the labels of {name} are {_shorten(value)}; give a list of class indices from 0")
+            raise SnellenError(f"the labels of {name} are {short_repr(value)}; give a list of class indices from 0")
         return Findings(tuple(sorted({index for index in indices if isinstance(index, int)})))
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise SnellenError(f"the label of {name} is {value!r}; a label is a class index from 0, a list of them, or None")
@@ -293,11 +296,6 @@ def as_findings(row: Iterable[Any], name: str) -> Findings:
         absent=tuple(place for place, value in enumerate(values) if value is False),
         columns=len(values),
     )
-
-
-def _shorten(values: Any) -> str:
-    text = repr(values)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _size(shape: Sequence[int]) -> str:

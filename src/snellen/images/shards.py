@@ -34,9 +34,13 @@ class Member:
     """Where a member is in an uncompressed tar file."""
 
     shard: str
+    """Path of the tar file."""
     name: str
+    """Path of the member in it."""
     offset: int
+    """Place of its first byte in the tar file."""
     size: int
+    """Its length in bytes."""
 
     def read(self) -> bytes:
         """Its content."""
@@ -56,12 +60,19 @@ class ShardItems:
     """Samples that are read from tar files each time they are loaded."""
 
     ids: tuple[str, ...]
+    """Name of each sample."""
     images: tuple[Member, ...]
+    """The picture of each sample."""
     labels: tuple[int | Findings | None, ...]
+    """Class index or findings of each sample."""
     numbers: tuple[float | None, ...]
+    """The true number of each sample, for a classifier that estimates one."""
     geometry: Geometry
+    """How images are cropped and resized."""
     channels: int
+    """Number of channels of the classifier."""
     reading: Reading
+    """How stored values become pixels."""
 
     def load(self, index: int) -> Sample:
         """The sample at this index."""
@@ -142,12 +153,12 @@ def from_shards(
             if key in images:
                 raise SnellenError(f"'{key}' is in '{images[key].shard}' and in '{shard}'; every sample needs its own key")
             images[key] = picture
-            who = f"'{key}' in '{shard}'"
-            stated = _stated(members, who)
+            owner = f"'{key}' in '{shard}'"
+            stated = _stated(members, owner)
             if numbers:
-                true_numbers[key] = as_number(stated, who)
+                true_numbers[key] = as_number(stated, owner)
             else:
-                labels[key] = _label(stated, classes, who)
+                labels[key] = _label(stated, classes, owner)
     if not images:
         raise SnellenError(f"'{path}' holds no pictures; members of a shard are called key.jpg, key.cls and the like")
     ids = tuple(images)
@@ -188,42 +199,42 @@ def _grouped(shard: Path) -> dict[str, dict[str, Member]]:
     return groups
 
 
-def _stated(members: dict[str, Member], who: str) -> Any:
+def _stated(members: dict[str, Member], owner: str) -> Any:
     """The label in `cls`, or in `json` under label or cls, as it is written; None where there is none."""
     if "cls" in members:
-        return _text(members["cls"], who).strip()
+        return _text(members["cls"], owner).strip()
     if "json" not in members:
         return None
     try:
-        stated = json.loads(_text(members["json"], who))
+        stated = json.loads(_text(members["json"], owner))
     except ValueError:
-        raise SnellenError(f"the JSON of {who} cannot be read") from None
+        raise SnellenError(f"the JSON of {owner} cannot be read") from None
     return stated.get("label", stated.get("cls")) if isinstance(stated, dict) else stated
 
 
-def _label(value: Any, classes: Sequence[str] | None, who: str) -> int | Findings | None:
+def _label(value: Any, classes: Sequence[str] | None, owner: str) -> int | Findings | None:
     if isinstance(value, list):
-        return as_label([_index(part, classes, who) for part in value], who)
-    return _index(value, classes, who)
+        return as_label([_index(part, classes, owner) for part in value], owner)
+    return _index(value, classes, owner)
 
 
-def _index(value: Any, classes: Sequence[str] | None, who: str) -> int | Findings | None:
+def _index(value: Any, classes: Sequence[str] | None, owner: str) -> int | Findings | None:
     if not isinstance(value, str):
-        return as_label(value, who)
+        return as_label(value, owner)
     if not value:
         return None
     if value.isdecimal():
         return int(value)
     index_of = indices(classes or ())
     if plain(value) not in index_of:
-        raise SnellenError(f"the label of {who} is {short_repr(value)}, which is no class{nearest(value, classes or ())}")
+        raise SnellenError(f"the label of {owner} is {short_repr(value)}, which is no class{nearest(value, classes or ())}")
     return index_of[plain(value)]
 
 
-def _text(member: Member, who: str) -> str:
+def _text(member: Member, owner: str) -> str:
     if member.size > MOST_TEXT:
-        raise SnellenError(f"'{member.name}' of {who} is too large for a label")
+        raise SnellenError(f"'{member.name}' of {owner} is too large for a label")
     try:
         return member.read().decode("utf-8")
     except UnicodeDecodeError:
-        raise SnellenError(f"'{member.name}' of {who} is not a text file") from None
+        raise SnellenError(f"'{member.name}' of {owner} is not a text file") from None

@@ -52,9 +52,8 @@ def read_labels(
             groups[sample_id] = group
         if findings:
             states = {index: as_finding(row[name], f"{where}: {name}") for name, index in findings.items()}
-            labels.setdefault(sample_id, []).append(
-                Findings(*(tuple(sorted(index for index in states if states[index] is state)) for state in (True, False)))
-            )
+            present, absent = (sorted(index for index in states if states[index] is state) for state in (True, False))
+            labels.setdefault(sample_id, []).append(Findings(tuple(present), tuple(absent)))
         else:
             cells = [row[name] for name in columns if row[name].strip()] or [""]
             for cell in cells:
@@ -105,13 +104,13 @@ def _refuse_missing(path: Path, ids: Sequence[str], rows: Collection[str]) -> No
         raise SnellenError(f"'{path}' has no row for '{missing[0]}'{more}; add it (an empty label means unknown)")
 
 
-def _joined(stated: Sequence[int | Findings | None], who: str) -> int | Findings | None:
+def _joined(stated: Sequence[int | Findings | None], owner: str) -> int | Findings | None:
     """One label from all that a table states about an image."""
     distinct = list(dict.fromkeys(stated))
     if len(distinct) == 1:
         return distinct[0]
     if any(isinstance(label, Findings) for label in distinct):
-        raise SnellenError(f"{who} has two rows with different findings; keep one")
+        raise SnellenError(f"{owner} has two rows with different findings; keep one")
     present = [label for label in distinct if isinstance(label, int)]
     return present[0] if len(present) == 1 else Findings(tuple(sorted(present)))
 

@@ -46,7 +46,9 @@ class Transform:
     """An operation on images; a geometric one moves pixels, a photometric one changes their values."""
 
     name: str
+    """Such as "rotate"."""
     kind: Kind
+    """Whether it moves pixels or changes their values."""
     signed: bool
     """Whether it has a signed magnitude; a flip, for example, has none."""
 
@@ -106,7 +108,9 @@ class Augmentation:
     """A transform, and for a signed one which of its drawn magnitudes is used."""
 
     transform: Transform
+    """The operation."""
     draw: int
+    """Which of the drawn magnitudes is used, counted from 0."""
 
     @property
     def name(self) -> str:

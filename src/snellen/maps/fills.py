@@ -42,7 +42,9 @@ class Blur:
     """
 
     kernel: int = 11
+    """Side of the blur's window in pixels."""
     sigma: float = 5.0
+    """Standard deviation of the Gaussian in pixels."""
 
     def __post_init__(self) -> None:
         if self.kernel < 1 or self.kernel % 2 == 0:

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 Fold = Literal["sum", "absolute-sum", "absolute-max", "norm", "mean"]
+"""How the channels of a pixel become one number: sum or mean, sum or largest of magnitudes, or Euclidean norm."""
 
 
 def fold(attributions: Float[Tensor, "batch channels height width"], how: Fold) -> Float[Tensor, "batch height width"]:

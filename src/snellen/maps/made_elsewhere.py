@@ -44,6 +44,7 @@ class MapsMadeElsewhere:
     digest: ClassVar[str | None] = None
     """Of all maps, each with the picture and the target that it is of; None before they are checked."""
     count: ClassVar[int]
+    """Number of maps."""
     stored: ClassVar[Mapping[Key, tuple[StoredMap, str]]]
     """Each map and its checksum."""
     unread: ClassVar[Any]
@@ -153,9 +154,9 @@ class MapsMadeElsewhere:
                 chosen.append(exact)
             elif plain not in self.stored:
                 others = [classes[other] for owner, other in self.stored if owner == picture and other is not None]
-                held = f" (it has maps for {', '.join(others)})" if others else ""
+                present = f" (it has maps for {', '.join(others)})" if others else ""
                 raise SnellenError(
-                    f"the maps '{self.traits.name}' lack '{picture}' for '{words}'{held}; add a map called "
+                    f"the maps '{self.traits.name}' lack '{picture}' for '{words}'{present}; add a map called "
                     f"'{os.path.splitext(picture)[0]}{TARGET}{words}', or choose another --target"
                 )
             elif len(targets[picture]) > 1:
@@ -241,8 +242,8 @@ def why_not_scored(method: Method, metric: Metric) -> str | None:
         )
     if isinstance(metric, NeedsVariants):
         names, others = (
-            {variant.name for variant in metric.trained_variants(explaining)}
-            for explaining in (method, METHODS.build("constant"))
+            {variant.name for variant in metric.trained_variants(candidate)}
+            for candidate in (method, METHODS.build("constant"))
         )
         if names != others:
             return "its maps were made elsewhere, and this metric must explain training images by the same method"
@@ -362,16 +363,6 @@ def _traits(name: str, summary: str, *, signed: bool, version: int) -> MethodTra
         cite=OWN,
         summary=summary,
         signed=signed,
-        complete=False,
-        class_specific=False,
-        deterministic=False,
-        control=False,
-        needs=frozenset(),
-        implementation_invariant=False,
-        at_most=False,
-        caveats={},
-        presets={},
-        ranges={},
         version=version,
         tested_on=UNTESTED,
     )

@@ -37,6 +37,7 @@ class StoredMap:
     where: str
     """For messages: the file, or the file and the key in it."""
     load: Callable[[], Tensor]
+    """Reads the map."""
 
 
 def find_maps(name: str, source: Any, value_range: Range | None) -> dict[str, StoredMap]:
@@ -63,14 +64,14 @@ def find_maps(name: str, source: Any, value_range: Range | None) -> dict[str, St
 def _in_folder(name: str, folder: Path, value_range: Range | None) -> dict[str, StoredMap]:
     maps: dict[str, StoredMap] = {}
     visited: set[str] = set()
-    for here, folders, files in os.walk(folder, followlinks=True):
-        if os.path.realpath(here) in visited:  # a link to a parent folder
+    for current, folders, files in os.walk(folder, followlinks=True):
+        if os.path.realpath(current) in visited:  # a link to a parent folder
             folders.clear()
             continue
-        visited.add(os.path.realpath(here))
+        visited.add(os.path.realpath(current))
         folders[:] = sorted(inner for inner in folders if not inner.startswith("."))
         for file in sorted(files):
-            path = Path(here) / file
+            path = Path(current) / file
             if file.startswith(".") or file in ("Thumbs.db", "desktop.ini"):
                 continue
             if path.suffix.lower() not in SUFFIXES:

@@ -16,6 +16,7 @@ from snellen.types import Maps
 Masks = Bool[Tensor, "batch height width"]
 
 Likeness = Literal["ssim", "pearson", "spearman"]
+"""How alike two maps are: structural similarity, or a correlation of their pixels or of the ranks of these."""
 MaskedLikeness = Literal["ssim", "ssim-mirrored", "pearson", "spearman"]
 """Measures for maps of which some pixels have no counterpart."""
 

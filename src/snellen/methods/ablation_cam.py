@@ -37,6 +37,7 @@ class AblationCam:
     """
 
     layer: str | None = None
+    """Name of the layer; None for the last one whose features have spatial positions."""
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Finds the layer, and whether the rest of the model can run alone."""

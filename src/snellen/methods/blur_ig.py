@@ -43,6 +43,7 @@ class BlurIG:
     """
 
     steps: int = 100
+    """Number of blurred images on the path."""
     max_sigma: float = 50.0
     of: Output = "logit"
     fold: Fold = "sum"
@@ -82,8 +83,8 @@ def blurs(
 ) -> tuple[Float[Tensor, "steps size size"], Float[Tensor, "steps size size"]]:
     """For each width, the matrix that blurs a line of so many pixels, and how it changes per pixel of width."""
     weights, wider = _gaussians(sigmas, size), _gaussians(sigmas + NUDGE, size)
-    apart = torch.from_numpy(np.abs(np.subtract.outer(np.arange(size), np.arange(size))))
-    return torch.from_numpy(weights)[:, apart], torch.from_numpy((wider - weights) / NUDGE)[:, apart]
+    distance = torch.from_numpy(np.abs(np.subtract.outer(np.arange(size), np.arange(size))))
+    return torch.from_numpy(weights)[:, distance], torch.from_numpy((wider - weights) / NUDGE)[:, distance]
 
 
 def _gaussians(sigmas: Float[np.ndarray, " steps"], size: int) -> Float[np.ndarray, "steps size"]:

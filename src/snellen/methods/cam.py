@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.methods.class_activation import class_activation_method, find_layer, prepare_layer, upsample
-from snellen.methods.refusals import refuse
+from snellen.methods.refusals import refusal
 from snellen.types import Images, Maps, Rng, Targets
 
 _REMEDY = "it is defined for a mean over all positions and one linear layer; use grad-cam"
@@ -28,6 +28,7 @@ class Cam:
     """
 
     layer: str | None = None
+    """Name of the layer; None for the last one whose features have spatial positions."""
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Finds the layer; refuses a head that is not a mean over all positions and one linear layer."""
@@ -41,7 +42,7 @@ class Cam:
             elif operation.kind == "linear" and pooled and not linear:
                 linear += 1
             else:
-                raise refuse("cam", operation, _REMEDY)
+                raise refusal("cam", operation, _REMEDY)
         if not (pooled and linear):
             raise SnellenError(f"cam found no linear layer behind a mean in '{classifier.name}'; {_REMEDY}")
 

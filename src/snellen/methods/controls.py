@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from snellen.classifier import Classifier
 from snellen.plugins.registry import method
-from snellen.types import Images, Maps, Passes, Rng, Targets
+from snellen.types import Images, Maps, Rng, Targets, WithoutClassifier
 
 CONTROLS = ("random", "edge", "fake-cam", "centre")
 """The four controls that verdicts compare methods with."""
@@ -17,12 +17,8 @@ CONTROLS = ("random", "edge", "fake-cam", "centre")
 
 @method("random", cite="kim2022", class_specific=False, deterministic=False, control=True)
 @dataclass(frozen=True)
-class Random:
+class Random(WithoutClassifier):
     """Uniform noise in [0, 1), drawn anew for each sample."""
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """None."""
-        return Passes()
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         return rng.uniform("random", tuple(inputs.shape[2:])).to(inputs)
@@ -30,12 +26,8 @@ class Random:
 
 @method("edge", cite="adebayo2018", class_specific=False, control=True)
 @dataclass(frozen=True)
-class Edge:
+class Edge(WithoutClassifier):
     """The gradient magnitude of the grey image at each pixel (Sobel): an edge detector, without any classifier."""
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """None."""
-        return Passes()
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         grey = classifier.to_pixels(inputs).mean(dim=1, keepdim=True)
@@ -47,12 +39,8 @@ class Edge:
 
 @method("fake-cam", cite="poppi2021", class_specific=False, control=True)
 @dataclass(frozen=True)
-class FakeCam:
+class FakeCam(WithoutClassifier):
     """One everywhere but zero in the top left pixel: an uninformative map that wins average drop."""
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """None."""
-        return Passes()
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         maps = torch.ones_like(inputs[:, 0])
@@ -62,12 +50,8 @@ class FakeCam:
 
 @method("constant", cite="poppi2021", class_specific=False, control=True)
 @dataclass(frozen=True)
-class Constant:
+class Constant(WithoutClassifier):
     """One everywhere: a map without any order of pixels, so its scores show how a metric breaks ties."""
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """None."""
-        return Passes()
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         return torch.ones_like(inputs[:, 0])
@@ -81,7 +65,7 @@ class Constant:
     ranges={"sigma": (0.125, 0.5)},
 )
 @dataclass(frozen=True)
-class Centre:
+class Centre(WithoutClassifier):
     """A Gaussian in the middle of the image, `sigma` sides wide: photographs often have their subject there."""
 
     sigma: float = 0.25
@@ -89,10 +73,6 @@ class Centre:
     def __post_init__(self) -> None:
         if self.sigma <= 0:
             raise ValueError(f"sigma must be positive, not {self.sigma}")
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """None."""
-        return Passes()
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         tall, wide = (

@@ -12,7 +12,7 @@ from snellen.classifier import Classifier
 from snellen.classifier.operations import Operation
 from snellen.maps.folding import Fold, fold
 from snellen.methods.guided_backprop import rectify
-from snellen.methods.refusals import only_rectifiers
+from snellen.methods.refusals import require_rectifiers
 from snellen.plugins.registry import method
 from snellen.types import Images, Maps, OneGradient, Output, Rng, Targets
 
@@ -43,7 +43,7 @@ class Deconvnet(OneGradient):
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier whose activation functions are not rectifiers."""
-        only_rectifiers("deconvnet", classifier, inputs)
+        require_rectifiers("deconvnet", classifier, inputs)
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         self.prepare(classifier, inputs)

@@ -32,7 +32,7 @@ class DeepLiftRescale:
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier with an operation that the rule does not cover."""
-        rescale_rule.look("deeplift-rescale", classifier, inputs)
+        rescale_rule.check_operations("deeplift-rescale", classifier, inputs)
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """The image and its baseline forward, the image backward."""
@@ -67,7 +67,7 @@ class DeepLiftRevealCancel:
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier with an operation that the rule does not cover."""
-        reveal_cancel_rule.look("deeplift-reveal-cancel", classifier, inputs)
+        reveal_cancel_rule.check_operations("deeplift-reveal-cancel", classifier, inputs)
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """The rising part, the falling part and the baseline, forward and backward."""

@@ -36,6 +36,7 @@ class DeepShap:
     """
 
     backgrounds: int = 16
+    """Number of background images."""
 
     def __post_init__(self) -> None:
         if self.backgrounds < 1:
@@ -65,7 +66,7 @@ class DeepShap:
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier with an operation that the rule does not cover."""
-        rescale_rule.look("deepshap", classifier, inputs)
+        rescale_rule.check_operations("deepshap", classifier, inputs)
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """Image and background forward, the image backward, once per background."""

@@ -13,9 +13,13 @@ class Adam:
     """Adam (Kingma & Ba 2015) with its usual decay rates; `step` gives the values after one more gradient."""
 
     rate: float
+    """Length of a step while the gradient stays the same."""
     mean: Tensor | None = None
+    """Running mean of the gradient; None before the first step."""
     square: Tensor | None = None
+    """Running mean of the squared gradient; None before the first step."""
     steps: int = field(default=0, init=False)
+    """Number of steps so far."""
 
     def step(self, values: Tensor, gradient: Tensor) -> Tensor:
         """The new values; the arguments are not modified."""
@@ -33,10 +37,12 @@ class Momentum:
     """Gradient descent with momentum: each step adds the share `keep` of the previous step."""
 
     rate: float
+    """Length of a step per unit of gradient."""
     keep: float = 0.9
-    pace: Tensor | None = None
+    velocity: Tensor | None = None
+    """The previous step before it is scaled by `rate`; None before the first step."""
 
     def step(self, values: Tensor, gradient: Tensor) -> Tensor:
         """The new values; the arguments are not modified."""
-        self.pace = gradient if self.pace is None else self.keep * self.pace + gradient
-        return values - self.rate * self.pace
+        self.velocity = gradient if self.velocity is None else self.keep * self.velocity + gradient
+        return values - self.rate * self.velocity

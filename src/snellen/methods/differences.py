@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves
 from snellen.classifier import Classifier
 from snellen.classifier.operations import Handler, Operation, intercepting
 from snellen.errors import SnellenError
-from snellen.methods.refusals import refuse
+from snellen.methods.refusals import refusal
 from snellen.types import Images
 
 REMEDY = "use integrated-gradients"
@@ -81,14 +81,14 @@ def as_handler(
         result = rule(operation, carried)
         turned = operation.name in _TURNING and result.shape[0] != carried[0].shape[0]
         if turned or any(tensor.dim() == 0 or tensor.shape[0] % rows for tensor in _tensors(result)):
-            raise refuse(name, operation, f"it mixes the images of a batch; {REMEDY}")
+            raise refusal(name, operation, f"it mixes the images of a batch; {REMEDY}")
         return result
 
     return handle
 
 
-def _tensors(nest: Any) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(nest) if isinstance(leaf, Tensor)]
+def _tensors(values: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
 
 
 def walk(classifier: Classifier, images: Images, handler: Handler) -> None:
@@ -116,7 +116,7 @@ def run_on(operation: Operation, values: Tensor, **changed: Any) -> Any:
     return operation.func(*args, **kwargs)
 
 
-def bends(operation: Operation) -> bool:
+def is_nonlinear(operation: Operation) -> bool:
     """Whether the operation is an elementwise nonlinearity."""
     unary = operation.kind in ("rectifier", "activation") and operation.name != "glu"
     return unary or (operation.kind == "other" and operation.name in _ELEMENTWISE)
@@ -178,13 +178,13 @@ def _maxima(name: str, operation: Operation, values: Tensor) -> tuple[Tensor, Te
         dims = operation.argument(1, "dim", ())
         dims = sorted(dim % values.dim() for dim in ([dims] if isinstance(dims, int) else dims))
         if dims != list(range(2, values.dim())):
-            raise refuse(name, operation, REMEDY)
+            raise refusal(name, operation, REMEDY)
         highest, places = values.flatten(2).max(dim=-1)
         shape = values.shape[:2] + (1,) * (len(dims) if operation.argument(2, "keepdim", False) else 0)
         return highest.view(shape), places.view(shape)
     most = 1 if operation.name.startswith("adaptive") else 5
     if kwargs.pop("return_indices", False) or any(args[most:]):
-        raise refuse(name, operation, REMEDY)
+        raise refusal(name, operation, REMEDY)
     pool = getattr(functional, operation.name)
     highest, places = pool(values, *args[:most], **kwargs, return_indices=True)
     return highest, places

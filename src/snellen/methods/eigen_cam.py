@@ -30,6 +30,7 @@ class EigenCam:
     """
 
     layer: str | None = None
+    """Name of the layer; None for the last one whose features have spatial positions."""
     centred: bool = False
 
     def coarse(self, features: Features) -> Grids:

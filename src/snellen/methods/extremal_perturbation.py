@@ -69,6 +69,7 @@ class ExtremalPerturbation:
 
     areas: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)
     steps: int = 100
+    """Number of gradient steps per area."""
     cells: int = 32
     of: Output = "logit"
 

@@ -25,6 +25,7 @@ class GradCam:
     """
 
     layer: str | None = None
+    """Name of the layer; None for the last one whose features have spatial positions."""
 
     def coarse(self, features: Features, gradient: Features) -> Grids:
         weights = gradient.mean(dim=(2, 3), keepdim=True)

@@ -27,6 +27,7 @@ class GradCamPlusPlus:
     """
 
     layer: str | None = None
+    """Name of the layer; None for the last one whose features have spatial positions."""
     epsilon: float = 0.0
 
     def __post_init__(self) -> None:

@@ -32,9 +32,9 @@ from snellen.types import Fill, Images, Maps, Output, Passes, Rng, Targets
 )
 @dataclass(frozen=True)
 class GradientShap:
-    """Each pixel's expected share of the rise from a baseline: gradient at a random point of the line, times the way.
+    """Each pixel's expected share of the rise from a baseline: gradient at a random point of the line, times the difference.
 
-    The mean is taken over `samples` draws: a point between 0 and 1 of the way, the baseline anew where it is random
+    The mean is taken over `samples` draws: a point between the ends of the line, the baseline anew where it is random
     (`baseline=noise`), and Gaussian noise on the image with standard deviation `spread`, in inputs. The map's sum meets the
     rise only in the mean over many draws.
     """
@@ -64,8 +64,8 @@ class GradientShap:
             if self.spread:
                 image = image + self.spread * draws.normal("noise", tuple(inputs.shape[1:])).to(inputs)
             start = self.baseline(classifier, image, rng=draws)
-            way = image - start
+            difference = image - start
             share = draws.uniform("point", (1, 1, 1)).to(inputs)
-            gradient, _ = classifier.gradient(start + share * way, targets.repeat_interleave(len(copies)), of=self.of)
-            total += (gradient * way).sum(dim=1).view(len(inputs), len(copies), *total.shape[1:]).sum(dim=1)
+            gradient, _ = classifier.gradient(start + share * difference, targets.repeat_interleave(len(copies)), of=self.of)
+            total += (gradient * difference).sum(dim=1).view(len(inputs), len(copies), *total.shape[1:]).sum(dim=1)
         return total / self.samples

@@ -12,7 +12,7 @@ from torch.nn import functional
 from snellen.classifier import Classifier
 from snellen.classifier.operations import Operation
 from snellen.maps.folding import Fold, fold
-from snellen.methods.refusals import only_rectifiers
+from snellen.methods.refusals import require_rectifiers
 from snellen.plugins.registry import method
 from snellen.types import Images, Maps, OneGradient, Output, Rng, Targets
 
@@ -41,7 +41,7 @@ class GuidedBackprop(OneGradient):
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier whose activation functions are not rectifiers."""
-        only_rectifiers("guided-backprop", classifier, inputs)
+        require_rectifiers("guided-backprop", classifier, inputs)
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         self.prepare(classifier, inputs)

@@ -8,7 +8,7 @@ from snellen.classifier import Classifier
 from snellen.maps.folding import Fold
 from snellen.methods.class_activation import prepare_layer
 from snellen.methods.guided_backprop import GuidedBackprop
-from snellen.methods.refusals import only_rectifiers
+from snellen.methods.refusals import require_rectifiers
 from snellen.plugins.registry import METHODS, method
 from snellen.plugins.traits import LAYERS
 from snellen.types import Images, Maps, Passes, Rng, Targets
@@ -30,11 +30,12 @@ class GuidedGradCam:
     """
 
     layer: str | None = None
+    """Name of grad-cam's layer; None for the last one whose features have spatial positions."""
     fold: Fold = "absolute-max"
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Finds the layer; refuses a classifier whose activation functions are not rectifiers."""
-        only_rectifiers("guided-grad-cam", classifier, inputs)
+        require_rectifiers("guided-grad-cam", classifier, inputs)
         prepare_layer(self.layer, classifier, inputs)
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:

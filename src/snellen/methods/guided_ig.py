@@ -54,6 +54,7 @@ class GuidedIG:
     """
 
     steps: int = 200
+    """Number of steps of the path."""
     fraction: float = 0.25
     max_dist: float = 0.02
     of: Output = "logit"
@@ -76,16 +77,16 @@ class GuidedIG:
         # precision: where a network's rectifiers are about to switch, single precision would find another path. And it is
         # computed in numpy, whose selection takes a tenth of the time of torch.kthvalue, row by row, so that a row stays in
         # the processor's cache.
-        way = inputs.double().flatten(1).cpu()
-        length = way.abs()
+        difference = inputs.double().flatten(1).cpu()
+        length = difference.abs()
         share = (length == 0).double()  # a value of zero is already at its end
-        total = torch.zeros_like(way)
+        total = torch.zeros_like(difference)
         for step in range(1, self.steps + 1):
-            here = (share * way).to(inputs).view(inputs.shape)
-            gradient = classifier.gradient(here, targets, of=self.of)[0].flatten(1).cpu().numpy()
+            point = (share * difference).to(inputs).view(inputs.shape)
+            gradient = classifier.gradient(point, targets, of=self.of)[0].flatten(1).cpu().numpy()
             for row in zip(share.numpy(), total.numpy(), gradient, length.numpy(), strict=True):
                 self._advance(step, *row)
-        return fold((way * total).to(inputs).view(inputs.shape), self.fold)
+        return fold((difference * total).to(inputs).view(inputs.shape), self.fold)
 
     def _advance(self, step: int, share: Doubles, total: Doubles, gradient: Values, length: Doubles) -> None:
         """Moves an image's values until they are as near to the input as a straight line would be after this step.

@@ -20,6 +20,7 @@ class HiResCam:
     """
 
     layer: str | None = None
+    """Name of the layer; None for the last one whose features have spatial positions."""
 
     def coarse(self, features: Features, gradient: Features) -> Grids:
         return (gradient * features).sum(dim=1).relu()

@@ -56,10 +56,14 @@ class Iba:
     """
 
     layer: str | None = None
+    """Name of the layer; None for the last one whose features have spatial positions."""
     beta: float = 10.0
     steps: int = 10
+    """Number of gradient steps."""
     samples: int = 10
+    """Number of noisy copies of each image per step."""
     sigma: float = 1.0
+    """Standard deviation, in cells of the layer, of the Gaussian that smooths the mixture; 0 for none."""
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.samples < 1:
@@ -126,10 +130,10 @@ class Iba:
                 pairs = range(first, min(first + rows, len(inputs) * self.samples))
                 owners = torch.tensor([pair // self.samples for pair in pairs], device=inputs.device)
                 noise = mean + spread * _noise(rng, pairs, self.samples, step, features)
-                way = (features[owners] - noise) * used
-                mixed = noise * used + share[owners] * way
+                difference = (features[owners] - noise) * used
+                mixed = noise * used + share[owners] * difference
                 gradient = _cross_entropy_gradient(classifier, inputs, layer, mixed, owners, targets)
-                slope.index_add_(0, owners, gradient * way / self.samples)
+                slope.index_add_(0, owners, gradient * difference / self.samples)
             alpha = adam.step(alpha, self._smooth(slope, back=True) * alpha.sigmoid() * (-alpha).sigmoid())
         share, rest = self._shares(alpha)
         # The Kullback-Leibler divergence from the mixture to pure noise (equation 6 of the paper).

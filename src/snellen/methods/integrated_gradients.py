@@ -93,17 +93,17 @@ def integrated_within(
     classifier: Classifier, start: Images, inputs: Images, targets: Targets, *, tolerance: float, of: Output
 ) -> Images:
     """The same with as many steps for each image as its sum needs to meet the rise."""
-    way = inputs - start
+    difference = inputs - start
     weights = torch.full((FEWEST + 1,), 1 / FEWEST).to(inputs)
     weights[[0, -1]] /= 2
     places = torch.linspace(0, 1, FEWEST + 1).to(inputs)
     gradient, outputs = _along(classifier, start, inputs, targets, places, weights, of)
-    bare, full = outputs[:, 0].double(), outputs[:, -1].double()
-    rise = full - bare
-    moved = rise.abs() > ROUNDING * torch.maximum(full.abs(), bare.abs())
+    at_start, at_image = outputs[:, 0].double(), outputs[:, -1].double()
+    rise = at_image - at_start
+    moved = rise.abs() > ROUNDING * torch.maximum(at_image.abs(), at_start.abs())
     steps = FEWEST
     while steps < MOST:
-        total = (way.double() * gradient).sum(dim=(1, 2, 3))
+        total = (difference.double() * gradient).sum(dim=(1, 2, 3))
         (rows,) = torch.nonzero(moved & ((total - rise).abs() > tolerance * rise.abs()), as_tuple=True)
         if not len(rows):
             break
@@ -113,7 +113,7 @@ def integrated_within(
         between, _ = _along(classifier, start[rows], inputs[rows], targets[rows], places, weights, of)
         gradient[rows] = (gradient[rows] + between) / 2
         steps *= 2
-    return way * gradient
+    return difference * gradient
 
 
 def _along(

@@ -54,6 +54,7 @@ class KernelShap:
     """
 
     samples: int = 1000
+    """Number of coalitions, each a copy of the image with some superpixels removed."""
     segments: Segmentation = "slic"
     of: Output = "logit"
     fill: Fill = MEAN

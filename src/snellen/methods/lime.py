@@ -56,8 +56,10 @@ class Lime:
     """
 
     samples: int = 1000
+    """Number of copies of the image with random superpixels removed."""
     segments: Segmentation = "quickshift"
     show: Literal["weight", "positive", "ternary"] = "weight"
+    """What a superpixel gets: its weight, its positive weight, or the sign of one of the ten largest weights."""
     of: Output = "probability"
     fill: Fill = MEAN
 

@@ -48,6 +48,7 @@ class LimeLasso:
     """
 
     samples: int = 1000
+    """Number of copies of the image with random superpixels removed."""
     segments: Segmentation = "quickshift"
     penalty: float = 0.08
     of: Output = "logit"
@@ -71,8 +72,8 @@ class LimeLasso:
         outputs = superpixel_outputs(classifier, inputs, targets, labels, keeps, start=start, of=self.of)
         chosen = pad_blocks(keeps, (self.samples, max(counts)))
         # A removed superpixel moves the inputs by its own distance from the fill, whatever else is removed.
-        apart = (inputs - start).double().square().sum(dim=1).flatten(1)
-        energy = apart.new_zeros(len(inputs), max(counts)).scatter_add(1, labels.flatten(1), apart)
+        squares = (inputs - start).double().square().sum(dim=1).flatten(1)
+        energy = squares.new_zeros(len(inputs), max(counts)).scatter_add(1, labels.flatten(1), squares)
         distance = torch.einsum("bsm,bm->bs", 1 - chosen, energy)
         near = (-distance / (2 * WIDTH**2)).exp()
         weights = lasso(chosen, torch.stack(outputs).double(), near, self.penalty)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from snellen.classifier import Classifier
 from snellen.maps.folding import Fold
@@ -25,9 +26,19 @@ _DEPTHWISE = {
 }
 
 
-def _check_epsilon(epsilon: float) -> None:
-    if epsilon < 0:
-        raise ValueError(f"epsilon must not be negative, not {epsilon}")
+@dataclass(frozen=True)
+class _Damped(RelevancePropagation, Protocol):
+    """The settings of methods that use the epsilon rule."""
+
+    epsilon: float = 0.25
+    """What is added to the denominators of the layers that use the rule."""
+    relative: bool = True
+    """Whether `epsilon` is a share of the root mean square of the layer's outputs."""
+    fold: Fold = "sum"
+
+    def __post_init__(self) -> None:
+        if self.epsilon < 0:
+            raise ValueError(f"epsilon must not be negative, not {self.epsilon}")
 
 
 @method(
@@ -62,19 +73,12 @@ class LrpZ(RelevancePropagation):
     ranges=_RANGES,
 )
 @dataclass(frozen=True)
-class LrpEpsilon(RelevancePropagation):
+class LrpEpsilon(_Damped):
     """Each pixel's share of the target's logit, handed down by signed contributions, weak and contradictory sums damped.
 
     `epsilon` is added to every layer's denominators. It is `relative` to the root mean square of the layer's outputs by
     default, because the size of outputs differs between layers; a quarter is what Montavon et al. 2019 use.
     """
-
-    epsilon: float = 0.25
-    relative: bool = True
-    fold: Fold = "sum"
-
-    def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon)
 
     def rules(self, classifier: Classifier) -> Propagation:
         """The same for all layers."""
@@ -97,18 +101,11 @@ class LrpEpsilon(RelevancePropagation):
     ranges=_RANGES,
 )
 @dataclass(frozen=True)
-class LrpAlpha1Beta0(RelevancePropagation):
+class LrpAlpha1Beta0(_Damped):
     """Each pixel's share of the target's logit, handed down in convolutions among what excites, evenly in the first layer.
 
     Linear layers use the epsilon rule, as in Kim et al. 2022, so that evidence against a class stays visible.
     """
-
-    epsilon: float = 0.25
-    relative: bool = True
-    fold: Fold = "sum"
-
-    def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon)
 
     def rules(self, classifier: Classifier) -> Propagation:
         """One for linear layers, one for convolutions, one for the first layer."""
@@ -127,18 +124,11 @@ class LrpAlpha1Beta0(RelevancePropagation):
     ranges=_RANGES,
 )
 @dataclass(frozen=True)
-class LrpAlpha2Beta1(RelevancePropagation):
+class LrpAlpha2Beta1(_Damped):
     """Each pixel's share of the target's logit: in convolutions twice what excites less what inhibits, first layer evenly.
 
     Linear layers use the epsilon rule, as in Kim et al. 2022.
     """
-
-    epsilon: float = 0.25
-    relative: bool = True
-    fold: Fold = "sum"
-
-    def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon)
 
     def rules(self, classifier: Classifier) -> Propagation:
         """One for linear layers, one for convolutions, one for the first layer."""

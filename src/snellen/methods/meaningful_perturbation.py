@@ -53,7 +53,9 @@ class MeaningfulPerturbation:
     """
 
     steps: int = 100
+    """Number of gradient steps."""
     cells: int = 28
+    """Side of the mask's grid."""
     fill: Fill = BLURRED
     area: float = 1e-4
     roughness: float = 1e-2
@@ -70,17 +72,17 @@ class MeaningfulPerturbation:
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         start = self.fill(classifier, inputs, rng=rng)
-        way = inputs - start
+        difference = inputs - start
         height, width = (int(side) for side in inputs.shape[2:])
         down, across = upsampling(self.cells, height).to(inputs), upsampling(self.cells, width).to(inputs)
         keep = torch.full((len(inputs), self.cells, self.cells), START).to(inputs)
         adam = Adam(RATE)
         for step in range(self.steps):
-            moved_start, moved_way = shifted(start, rng, step), shifted(way, rng, step)
+            moved_start, moved_difference = shifted(start, rng, step), shifted(difference, rng, step)
             mask = down @ keep @ across.T
-            images = torch.addcmul(moved_start, mask[:, None], moved_way)
+            images = torch.addcmul(moved_start, mask[:, None], moved_difference)
             gradient, _ = classifier.gradient(images, targets, of="probability")
-            slope = down.T @ (gradient * moved_way).sum(dim=1) @ across
+            slope = down.T @ (gradient * moved_difference).sum(dim=1) @ across
             keep = adam.step(keep, slope - self.area + self.roughness * _steps_cubed(keep)).clamp(0, 1)
         return down @ (1 - keep) @ across.T
 

@@ -31,7 +31,7 @@ from snellen.classifier import Classifier
 from snellen.classifier.operations import Operation, intercepting
 from snellen.errors import SnellenError
 from snellen.maps.folding import Fold, fold
-from snellen.methods.refusals import refuse
+from snellen.methods.refusals import refusal
 from snellen.methods.relevance_rules import Layer, Rule, of_sign, per_unit, there_and_back
 from snellen.types import Images, Maps, OneGradient, Rng, Targets
 
@@ -65,11 +65,15 @@ class Propagation:
     """
 
     name: str
+    """Name of the method, for messages."""
     dense: Rule
+    """The rule of linear layers."""
     convolution: Rule
+    """The rule of convolutions."""
     first: Rule | None = None
     positive: bool = False
     activations: frozenset[str] = ZERO_KEEPING
+    """Names of the activation functions that relevance passes unchanged."""
     box: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     def __call__(self, operation: Operation) -> Any:
@@ -196,7 +200,7 @@ class Propagation:
         return low, high
 
     def _refusal(self, operation: Operation) -> SnellenError:
-        return refuse(self.name, operation, "use integrated-gradients")
+        return refusal(self.name, operation, "use integrated-gradients")
 
 
 def check(propagation: Propagation, classifier: Classifier, inputs: Images) -> None:
@@ -286,11 +290,11 @@ def _result(operation: Operation) -> Tensor:
 
 def _through(operation: Operation, layer: Layer, rule: Rule) -> Tensor:
     """A linear layer under a rule. Its sums are computed again on the way back: the model may overwrite its outputs."""
-    bare = replace(layer, values=torch.empty(0))
+    without_values = replace(layer, values=torch.empty(0))
 
     def back(relevance: Tensor, values: Tensor) -> Sequence[Tensor]:
-        full = bare.weight.dtype  # relevance is computed in the precision of the weights
-        shares = rule(replace(bare, values=values.detach().to(full)), relevance.to(full))
+        dtype = without_values.weight.dtype  # relevance is computed in the precision of the weights
+        shares = rule(replace(without_values, values=values.detach().to(dtype)), relevance.to(dtype))
         return (shares.to(values.dtype),)
 
     return _send(_result(operation), (layer.values,), back, (layer.values,))

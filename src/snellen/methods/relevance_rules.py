@@ -20,10 +20,15 @@ class Layer:
     """
 
     again: Callable[[Tensor], Tensor]
+    """The layer on other values."""
     run: Callable[[Tensor, Tensor, Tensor | None], Tensor]
+    """The operation on other values, weights and bias."""
     weight: Tensor
+    """The weights."""
     bias: Tensor | None
+    """The bias; None for none."""
     values: Tensor
+    """What went into the layer."""
     bounds: tuple[Tensor, Tensor] | None = None
 
     def forward(

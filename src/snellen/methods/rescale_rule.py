@@ -14,18 +14,18 @@ from snellen.classifier.operations import Handler, Operation
 from snellen.methods.differences import (
     REMEDY,
     as_handler,
-    bends,
     check,
     copies,
     derivative,
     gather,
     is_linear,
+    is_nonlinear,
     pooling,
     run_on,
     secant,
     walk,
 )
-from snellen.methods.refusals import refuse
+from snellen.methods.refusals import refusal
 from snellen.types import Images, Targets
 
 
@@ -46,7 +46,7 @@ def shares(name: str, classifier: Classifier, inputs: Images, starts: Images, ta
     return torch.cat(parts)
 
 
-def look(name: str, classifier: Classifier, inputs: Images) -> None:
+def check_operations(name: str, classifier: Classifier, inputs: Images) -> None:
     """Refuses the first operation that the rule does not cover.
 
     Only a pass can tell a product with a constant from a product of two maps.
@@ -81,12 +81,12 @@ class _References:
         """Removes and returns the operation's input in the pass of the references."""
         key, values = self.stored.popleft() if self.stored else (None, torch.empty(0))
         if key != (operation.layer, operation.name) or values.shape != operation.values.shape:
-            raise refuse(name, operation, f"the model computes other operations for its baseline; {REMEDY}")
+            raise refusal(name, operation, f"the model computes other operations for its baseline; {REMEDY}")
         return values
 
 
 def _keeps(operation: Operation) -> bool:
-    return bends(operation) or operation.kind == "max-pool"
+    return is_nonlinear(operation) or operation.kind == "max-pool"
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class _Rescale:
     references: _References
 
     def __call__(self, operation: Operation, carried: list[Tensor]) -> Any:
-        if bends(operation) and len(carried) == 1:
+        if is_nonlinear(operation) and len(carried) == 1:
             start = self.references.take(self.name, operation)
             return _Line.apply(operation.values, operation, start)  # type: ignore[no-untyped-call]
         if operation.kind == "max-pool":
@@ -104,7 +104,7 @@ class _Rescale:
             high = gather(image, place)
             return now + multiplier * (high - high.detach())
         if not is_linear(operation, carried):
-            raise refuse(self.name, operation, REMEDY)
+            raise refusal(self.name, operation, REMEDY)
         return operation.run()
 
     def constant(self, operation: Operation) -> Any:
@@ -129,8 +129,8 @@ class _Line(torch.autograd.Function):
             run = torch.sub(image, reference, out=reference)
             slope = torch.sub(now, start, out=start).div_(run)
             if bool(slope.sum().isnan()):
-                meet = torch.where(run == 0)
-                slope[meet] = derivative(operation, image[meet])
+                equal = torch.where(run == 0)
+                slope[equal] = derivative(operation, image[equal])
         ctx.save_for_backward(slope)
         return now
 

@@ -1,4 +1,4 @@
-"""DeepLIFT's RevealCancel rule (section 3.5.3), which carries the rising and the falling part of each difference apart.
+"""DeepLIFT's RevealCancel rule (section 3.5.3), which carries the rising and the falling part of each difference far.
 
 Rows are differences, then distances, then references. The paper carries a rising part d⁺ and a falling part d⁻. Here their
 sum s = d⁺ + d⁻ and distance t = d⁺ - d⁻ are carried instead: the same numbers, but s stays as exact as the model itself
@@ -23,18 +23,18 @@ from snellen.methods.differences import (
     DIVISIONS,
     REMEDY,
     as_handler,
-    bends,
     check,
     copies,
     derivative,
     gather,
     is_linear,
+    is_nonlinear,
     pooling,
     run_on,
     secant,
     walk,
 )
-from snellen.methods.refusals import refuse
+from snellen.methods.refusals import refusal
 from snellen.types import Images, Targets
 
 _SIGNS = {"sub": (1, -1), "__sub__": (1, -1), "rsub": (-1, 1), "__rsub__": (-1, 1)}
@@ -52,16 +52,16 @@ def shares(
     all_shares = []
     count = max(1, classifier.rows_for(inputs, gradients=True) // 3)
     for part, start, classes in zip(inputs.split(count), starts.split(count), targets.split(count), strict=True):
-        way = part - start
-        rows = torch.cat([way, way.abs(), start])
+        change = part - start
+        rows = torch.cat([change, change.abs(), start])
         handler = as_handler(name, _RevealCancel(name, everywhere), len(rows))
         multipliers, _ = classifier.gradient(rows, classes.repeat(3), through=handler, group=len(rows))
         difference, distance, taken = multipliers.chunk(3)
-        all_shares.append(way * difference + way.abs() * (distance - taken))  # _Rows says why this is subtracted
+        all_shares.append(change * difference + change.abs() * (distance - taken))  # _Rows says why this is subtracted
     return torch.cat(all_shares)
 
 
-def look(name: str, classifier: Classifier, inputs: Images) -> None:
+def check_operations(name: str, classifier: Classifier, inputs: Images) -> None:
     """Refuses the first operation that the rule does not cover.
 
     Only a pass can tell a product with a constant from a product of two maps.
@@ -78,13 +78,13 @@ class _RevealCancel:
     everywhere: bool
 
     def __call__(self, operation: Operation, carried: list[Tensor]) -> Any:
-        if bends(operation) and len(carried) == 1:
+        if is_nonlinear(operation) and len(carried) == 1:
             both = self.everywhere or operation.values.dim() == 2
             return _Parts.apply(operation.values, operation, both)  # type: ignore[no-untyped-call]
         if operation.kind == "max-pool":
             return self.pooled(operation)
         if not is_linear(operation, carried):
-            raise refuse(self.name, operation, REMEDY)
+            raise refusal(self.name, operation, REMEDY)
         if operation.kind in ("mean-pool", "identity"):
             return operation.run()
         if operation.kind == "shape":
@@ -111,14 +111,14 @@ class _RevealCancel:
             return _rows(difference * factor, distance * factor.abs(), start.detach() * factor)
         if operation.kind == "batch-norm":
             if operation.func is not functional.batch_norm:  # torch.batch_norm has another order of arguments
-                raise refuse(self.name, operation, REMEDY)
+                raise refusal(self.name, operation, REMEDY)
             scale = (operation.argument(2, "running_var") + operation.argument(7, "eps", 1e-5)).rsqrt()
             weight = operation.argument(3, "weight")
             scale = (scale if weight is None else scale * weight).view(1, -1, *[1] * (start.dim() - 2))
             return _rows(difference * scale, distance * scale.abs(), run_on(operation, start.detach()))
         if operation.kind == "product":
             if operation.name in ("addmm", "baddbmm", "bilinear"):
-                raise refuse(self.name, operation, REMEDY)
+                raise refusal(self.name, operation, REMEDY)
             after = _product(operation, carried, start.detach(), size=False)
             total = _product(operation, carried, difference, size=False)
             return _rows(total, _product(operation, carried, difference.abs(), size=True), after)
@@ -131,7 +131,7 @@ class _RevealCancel:
 
     def added(self, operation: Operation, carried: Tensor) -> Tensor:
         if operation.kwargs.get("alpha", 1) != 1 or len(operation.args) > 2:
-            raise refuse(self.name, operation, REMEDY)
+            raise refusal(self.name, operation, REMEDY)
         difference: list[Any] = []
         distance: list[Any] = []
         start: list[Any] = []
@@ -190,9 +190,9 @@ class _Parts(torch.autograd.Function):
             minus = torch.where(falling.abs() < size, _mean_slope(operation, r, r + rising), minus)
             # The same solved for c and e, where the parts are so large that their difference would be lost.
             share, total, spread = s / t, (now - base) / t, (up - down) / t
-            apart, rest = t.abs() > 2 * s.abs(), 1 - share.square()
-            c = torch.where(apart, (spread - total * share) / rest, (plus + minus) / 2)
-            e = torch.where(apart, (total - spread * share) / rest, (plus - minus) / 2)
+            far, rest = t.abs() > 2 * s.abs(), 1 - share.square()
+            c = torch.where(far, (spread - total * share) / rest, (plus + minus) / 2)
+            e = torch.where(far, (total - spread * share) / rest, (plus - minus) / 2)
             after = up - down
         else:
             c = secant(operation, r + s, r, now - base)

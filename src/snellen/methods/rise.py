@@ -43,7 +43,9 @@ class Rise:
     """
 
     masks: int = 2000
+    """Number of masks."""
     cells: int = 8
+    """Side of a mask's coarse grid."""
     keep: float = 0.1
     of: Output = "probability"
     fill: Fill = MEAN
@@ -61,12 +63,12 @@ class Rise:
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         height, width = inputs.shape[2:]
         start = self.fill(classifier, inputs, rng=rng)
-        way = inputs - start
+        difference = inputs - start
         count = classifier.copies(inputs)
 
         def blocks() -> Iterator[tuple[Tensor, Tensor]]:
             for masks in self.bank(rng, height, width, count):
-                images = torch.addcmul(start, masks.to(inputs)[:, None, None], way)
+                images = torch.addcmul(start, masks.to(inputs)[:, None, None], difference)
                 yield images.flatten(0, 1), targets.repeat(len(masks))
 
         scores = classifier.scores(blocks(), of=self.of).view(self.masks, len(inputs))

@@ -35,6 +35,7 @@ class ScoreCam:
     """
 
     layer: str | None = None
+    """Name of the layer; None for the last one whose features have spatial positions."""
     of: Output = "logit"
     corners: bool = False
 

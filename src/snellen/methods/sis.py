@@ -68,7 +68,7 @@ class Sis:
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         start = self.fill(classifier, inputs, rng=rng)
-        way = inputs - start
+        difference = inputs - start
         batch, height, width = len(inputs), *inputs.shape[2:]
         steps = math.ceil(height * width / self.per_step)
         # The step that removes each pixel, counted from 1; `steps + 1` while the pixel is still there.
@@ -82,7 +82,7 @@ class Sis:
             if step == 0:
                 needed = _needed(output, self.threshold)
             subset = torch.where((output >= needed)[:, None], step, subset)
-            fall = (gradient * way).sum(dim=1).flatten(1).masked_fill(~present, torch.inf)
+            fall = (gradient * difference).sum(dim=1).flatten(1).masked_fill(~present, torch.inf)
             least = fall.topk(min(self.per_step, int(present[0].sum())), dim=1, largest=False).indices
             removed.scatter_(1, least, step + 1)
         return _subset_map(removed, subset, steps, self.ranked).to(inputs.dtype).view(batch, height, width)
@@ -106,8 +106,10 @@ class SisRemoval:
     """
 
     threshold: float = 0.85
+    """The probability that a subset must keep, as for `sis`."""
     cells: int = CELLS
     ranked: bool = True
+    """Whether the map ranks the squares of the subset; otherwise it is 1 there."""
     fill: Fill = MEAN
 
     def __post_init__(self) -> None:

@@ -71,6 +71,7 @@ class SmoothGrad:
 
     of: Method = FOLDED
     samples: int = 25
+    """Number of noisy copies."""
     spread: float = 0.15
 
     def __post_init__(self) -> None:
@@ -104,7 +105,9 @@ class SmoothGradSquared:
 
     of: Method = FOLDED
     samples: int = 25
+    """Number of noisy copies."""
     spread: float = 0.15
+    """Standard deviation of the noise, as a share of each input's range."""
 
     def __post_init__(self) -> None:
         _wrap(self, signed=False)
@@ -132,7 +135,9 @@ class VarGrad:
 
     of: Method = SIGNED
     samples: int = 25
+    """Number of noisy copies."""
     spread: float = 0.15
+    """Standard deviation of the noise, as a share of each input's range."""
 
     def __post_init__(self) -> None:
         _wrap(self, signed=False)

@@ -24,6 +24,7 @@ class XGradCam:
     """
 
     layer: str | None = None
+    """Name of the layer; None for the last one whose features have spatial positions."""
 
     def coarse(self, features: Features, gradient: Features) -> Grids:
         total = features.sum(dim=(2, 3), keepdim=True)

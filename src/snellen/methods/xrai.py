@@ -50,6 +50,7 @@ class Xrai:
     """
 
     steps: int = 32
+    """Number of points on each path of integrated gradients."""
     baselines: Baselines = "both"
     fast: bool = False
     of: Output = "logit"
@@ -65,12 +66,12 @@ class Xrai:
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         images = inputs.detach().movedim(1, 3).cpu().numpy()
-        with ThreadPoolExecutor(1) as beside:  # segments while the model computes
-            segments = [beside.submit(segments_of, image) for image in images]
+        with ThreadPoolExecutor(1) as executor:  # segments while the model computes
+            segments = [executor.submit(segments_of, image) for image in images]
             try:
                 attributions = self._attributions(classifier, inputs, targets).cpu().numpy()
             except BaseException:
-                beside.shutdown(cancel_futures=True)
+                executor.shutdown(cancel_futures=True)
                 raise
         least_new = max(1, round(LEAST_NEW * _shrunk(*inputs.shape[2:]) ** 2))
         maps = [
@@ -122,8 +123,8 @@ def _widened(labels: Int[np.ndarray, "height width"], radius: int) -> sparse.csr
     parts = []
     for first in range(0, int(labels.max()) + 1, 64):
         # One bit per label, so that one pass over the image widens 64 segments.
-        here = (labels >= first) & (labels < first + 64)
-        bits = np.where(here, np.uint64(1) << (np.where(here, labels - first, 0)).astype(np.uint64), np.uint64(0))
+        in_block = (labels >= first) & (labels < first + 64)
+        bits = np.where(in_block, np.uint64(1) << (np.where(in_block, labels - first, 0)).astype(np.uint64), np.uint64(0))
         count = min(64, int(labels.max()) + 1 - first)
         flags = np.unpackbits(_spread(bits, radius).reshape(-1, 1).view(np.uint8), axis=1, bitorder="little")
         parts.append(sparse.csr_array(flags[:, :count]))

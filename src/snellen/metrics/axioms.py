@@ -60,8 +60,8 @@ class ImplementationInvariance(CurveMetric):
             return case.maps.new_empty(len(case), 0)
         own = case.classifier.cached_outputs(case.inputs, case.targets).logit
         columns = []
-        for way in rewrites:
-            variant = rewrite(case.classifier, way, size)
+        for name in rewrites:
+            variant = rewrite(case.classifier, name, size)
             logit = variant.scores([(case.inputs, case.targets)], "logit")
             again = case.explain(case.inputs, classifier=variant, rng=rng)
             inexact = (logit - own).abs() > SAME * (1 + own.abs())
@@ -114,7 +114,9 @@ class Linearity:
     """
 
     weight: float = 0.5
+    """The weight of the classifier in the sum; that of the partner is 1 less this."""
     partner: Literal["renamed", "randomised"] = "renamed"
+    """The other model: the classifier with renamed classes, or one with all weights redrawn."""
 
     def __post_init__(self) -> None:
         if not 0 < self.weight < 1:

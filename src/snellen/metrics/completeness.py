@@ -46,16 +46,17 @@ class Completeness(CurveMetric):
     baseline: Fill = MEAN
     of: Output = "logit"
     relative: bool = True
+    """Whether the gap is a share of the change of the output; otherwise it is in units of the output."""
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The sum of the map, the change of the output, and the gap between them."""
         classifier, inputs, targets = case.classifier, case.inputs, case.targets
         full = classifier.output(inputs, targets, self.of).double()
-        bare = classifier.scores([(self.baseline(classifier, inputs, rng=rng), targets)], self.of).double()
-        total, change = case.maps.double().sum(dim=(1, 2)), full - bare
+        base = classifier.scores([(self.baseline(classifier, inputs, rng=rng), targets)], self.of).double()
+        total, change = case.maps.double().sum(dim=(1, 2)), full - base
         gap = (total - change).abs()
         if self.relative:
-            constant = within_rounding(change.abs(), torch.maximum(full.abs(), bare.abs()))
+            constant = within_rounding(change.abs(), torch.maximum(full.abs(), base.abs()))
             gap = (gap / change.abs()).masked_fill(constant, torch.nan)
         return torch.stack([total, change, gap], dim=1).to(case.maps.dtype)
 

@@ -29,8 +29,11 @@ _READING = (
 _FOOLED = {"poppi2021": "a map of ones that hides a single pixel (fake-cam) scores almost perfectly and is useless"}
 
 
+@dataclass(frozen=True)
 class _MaskedConfidence(SharedPasses, Protocol):
-    fill: Fill
+    """The setting of all four metrics; they read the same two probabilities."""
+
+    fill: Fill = BLACK
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The outputs for the image and the masked image."""
@@ -59,8 +62,6 @@ class AverageDrop(_MaskedConfidence):
     exactly 0, so p = 0 is rounding and counts as no drop.
     """
 
-    fill: Fill = BLACK
-
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         before, after = confidences(case, self.fill, rng)
         return (before - after).clamp_min(0) / before.clamp_min(_TINY)
@@ -87,8 +88,6 @@ class AverageIncrease(_MaskedConfidence):
     = 0.8 to o = 0.6 it is 0, from p = 0.6 to o = 0.8 it is 1.
     """
 
-    fill: Fill = BLACK
-
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         before, after = confidences(case, self.fill, rng)
         return (after > before).to(after.dtype).masked_fill(after.isnan(), torch.nan)
@@ -114,8 +113,6 @@ class AverageGain(_MaskedConfidence):
     softmax is never exactly 1, so p = 1 is rounding and counts as no gain.
     """
 
-    fill: Fill = BLACK
-
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         before, after = confidences(case, self.fill, rng)
         return (after - before).clamp_min(0) / (1 - before).clamp_min(_TINY)
@@ -139,8 +136,6 @@ class LocalAccuracy(_MaskedConfidence):
     Lundberg & Lee 2017, as Zhang et al. 2024 read it for images: |p - o|, as for average-drop. From p = 0.8 to o = 0.6
     it is 0.2, and so it is from 0.6 to 0.8.
     """
-
-    fill: Fill = BLACK
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         before, after = confidences(case, self.fill, rng)

@@ -34,8 +34,15 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 _CAVEATS = {"yeh2019": "a map that never changes is perfectly consistent, so consistency means nothing without sensitivity"}
 
 
+@dataclass(frozen=True)
 class _SamePrediction(ChangeMetric, Protocol):
-    correct_only: bool
+    """The settings of both metrics, and their score."""
+
+    likeness: Alike = "ssim"
+    magnitudes: int = 6
+    """Number of different strengths of each signed transform."""
+    correct_only: bool = False
+    """Leave out images that are classified wrongly or have no label."""
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The likeness for each transform; NaN where the prediction changed."""
@@ -75,10 +82,6 @@ class Consistency(_SamePrediction):
     changes the prediction give 0.8.
     """
 
-    likeness: Alike = "ssim"
-    magnitudes: int = 6
-    correct_only: bool = False
-
     @property
     def comparison(self) -> ChangeComparison:
         """All transforms."""
@@ -109,10 +112,6 @@ class InputConsistency(_SamePrediction):
     part of consistency (Daroya et al. 2023), 28 copies by default, in which no pixel moves. Two copies with likeness 0.9
     and 0.7 and a third that changes the prediction give 0.8.
     """
-
-    likeness: Alike = "ssim"
-    magnitudes: int = 6
-    correct_only: bool = False
 
     @property
     def comparison(self) -> ChangeComparison:

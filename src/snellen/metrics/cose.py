@@ -27,9 +27,17 @@ _READING = (
 )
 
 
+@dataclass(frozen=True)
 class _ImagesAndModels(ChangeMetric, Protocol):
-    likeness: Alike
-    fixed_class: bool
+    """The settings of both metrics; they score the same changes."""
+
+    likeness: Alike = "ssim"
+    magnitudes: int = 6
+    """Number of different strengths of each signed transform."""
+    correct_only: bool = False
+    """Leave out images that are classified wrongly or have no label."""
+    fixed_class: bool = False
+    """Explain the target also where the prediction changed."""
 
     @property
     def comparison(self) -> ChangeComparison:
@@ -65,11 +73,6 @@ class Sensitivity(_ImagesAndModels):
     the classifier with random weights and its checkpoints, where there are any. Two changes that change the prediction,
     with likenesses 0.9 and 0.5, give 0.3. The last point of the curve is the number of models.
     """
-
-    likeness: Alike = "ssim"
-    magnitudes: int = 6
-    correct_only: bool = False
-    fixed_class: bool = False
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """1 - likeness for each transform and model (NaN where the prediction stays the same), and the number of models."""
@@ -111,11 +114,6 @@ class Cose(_ImagesAndModels):
     Daroya et al. 2023, equation 8: the harmonic mean of consistency and sensitivity, over the same changes. Consistency
     0.8 and sensitivity 0.4 give 2 · 0.32 / 1.2 = 0.533, and a geometric mean of 0.566.
     """
-
-    likeness: Alike = "ssim"
-    magnitudes: int = 6
-    correct_only: bool = False
-    fixed_class: bool = False
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The points of consistency, those of sensitivity, the number of models, and the geometric mean."""

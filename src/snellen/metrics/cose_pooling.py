@@ -38,9 +38,13 @@ class PooledCose:
     """Means over all defined pairs of image and change, NaN where there is none."""
 
     consistency: float
+    """Mean likeness over pairs that keep the prediction."""
     sensitivity: float
+    """Mean of 1 - likeness over pairs that change the prediction."""
     harmonic: float
+    """Harmonic mean of the two."""
     geometric: float
+    """Geometric mean of the two."""
     consistent: int
     """Number of pairs in `consistency`."""
     sensitive: int

@@ -44,6 +44,7 @@ class Deletion(CurveMetric, RemovalMetric):
 
     keep_salient: ClassVar[bool] = False
     steps: int = 28
+    """Number of equal steps of removal."""
     fill: Fill = MEAN
     of: Output = "probability"
 

@@ -119,6 +119,7 @@ class LuminosityCalibration(CurveMetric, SharedPasses):
     """
 
     cells: int = 7
+    """Side of the grid of cells."""
     fill: Fill = MEAN
     of: Output = "probability"
 
@@ -151,6 +152,7 @@ class GridCells:
     """The cells of a square grid, at most one per pixel."""
 
     cells: int
+    """Side of the grid."""
 
     def names(self, size: tuple[int, int]) -> list[str]:
         """A name per group."""
@@ -168,7 +170,9 @@ class RandomSubsets:
     """Random sets of pixels of equal size, drawn per sample."""
 
     subsets: int
+    """Number of sets."""
     share: float
+    """Size of each set as a share of all pixels."""
 
     def names(self, size: tuple[int, int]) -> list[str]:
         """A name per group."""

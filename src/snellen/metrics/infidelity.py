@@ -44,10 +44,13 @@ class Infidelity(CurveMetric, SharedPasses):
     """
 
     perturb: Literal["square", "noise"] = "square"
+    """What is removed: a square at a random place, or Gaussian noise."""
     samples: int = 64
+    """Number of perturbations of each image."""
     size: float = 0.25
     fill: Fill = MEAN
     scaled: bool = False
+    """Multiply the map by the factor that fits best first."""
 
     def __post_init__(self) -> None:
         if self.samples < 1:

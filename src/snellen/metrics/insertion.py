@@ -46,6 +46,7 @@ class Insertion(CurveMetric, RemovalMetric):
 
     keep_salient: ClassVar[bool] = True
     steps: int = 28
+    """Number of equal steps of insertion."""
     fill: Fill = BLUR
     of: Output = "probability"
 

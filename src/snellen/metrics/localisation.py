@@ -145,6 +145,7 @@ class RelevanceRank(NoPasses):
     """
 
     magnitude: bool = False
+    """Whether pixels are ranked by their magnitude."""
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         return _pixel_order(case, "relevance-rank", magnitude=self.magnitude).expected(lambda hits, total: hits / total)

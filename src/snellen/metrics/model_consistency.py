@@ -25,6 +25,7 @@ class DistilledModel:
     """A model trained on the classifier's predictions."""
 
     name: str = "distilled"
+    """Key of the variant."""
 
     def train(self, recipe: Recipe, training: Training, classifier: Classifier, *, seed: int) -> nn.Module:
         """Trains on the predicted class of each training image."""

@@ -65,7 +65,9 @@ class PastedObjectModel:
     """A model trained on images with a pasted object: to classify the objects, or the original scenes."""
 
     task: Literal["objects", "scenes"]
+    """Which classes it learns."""
     objects: int
+    """Number of kinds of objects."""
 
     @property
     def name(self) -> str:
@@ -120,8 +122,11 @@ class ModelContrast:
     """
 
     inside: Literal["share", "mean"] = "share"
+    """What of the map counts: its share inside the object, or its mean there."""
     correct_only: bool = True
+    """Leave out images for which one of the models is wrong."""
     objects: int = KINDS
+    """Number of kinds of objects."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.objects <= KINDS:

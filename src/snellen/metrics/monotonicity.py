@@ -54,6 +54,7 @@ class Monotonicity(RemovalMetric):
 
     keep_salient: ClassVar[bool] = False
     steps: int = 28
+    """Number of equal chunks of pixels."""
     fill: Fill = MEAN
     of: Output = "probability"
 

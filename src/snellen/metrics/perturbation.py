@@ -47,6 +47,7 @@ class MoRF(CurveMetric, RemovalMetric):
 
     keep_salient: ClassVar[bool] = False
     steps: int = 28
+    """Number of equal steps of removal."""
     fill: Fill = MEAN
     of: Output = "logit"
 
@@ -85,6 +86,7 @@ class LeRF(CurveMetric, RemovalMetric):
 
     keep_salient: ClassVar[bool] = True
     steps: int = 28
+    """Number of equal steps of removal."""
     fill: Fill = MEAN
     of: Output = "logit"
 

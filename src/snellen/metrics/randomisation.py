@@ -43,14 +43,19 @@ _INITIAL = (
 )
 
 
+@dataclass(frozen=True)
 class _StageCurve(CurveMetric, SharedPasses, Protocol):
     """A point per stage of randomisation: a class that inherits from it defines `stages`."""
 
-    layers: int
-    likeness: Likeness
-    magnitude: bool
-    variant: Variant
-    samples: int
+    layers: int = 8
+    """Most stages."""
+    likeness: Likeness = "spearman"
+    magnitude: bool = True
+    """Compare magnitudes instead of signed maps."""
+    variant: Variant = "mprt"
+    """Compare the maps themselves (mprt), or their means over noisy copies (smprt)."""
+    samples: int = 10
+    """Number of noisy copies for smprt."""
 
     def __post_init__(self) -> None:
         if self.layers < 1:
@@ -116,12 +121,6 @@ class CascadingRandomisation(_StageCurve):
     constant map are left out of the mean.
     """
 
-    layers: int = 8
-    likeness: Likeness = "spearman"
-    magnitude: bool = True
-    variant: Variant = "mprt"
-    samples: int = 10
-
     def stages(self, classifier: Classifier, size: tuple[int, int]) -> tuple[Stage, ...]:
         """From the top layer alone to all layers."""
         return cascade(classifier, size, self.layers)
@@ -150,12 +149,6 @@ class IndependentRandomisation(_StageCurve):
     Adebayo et al. 2018. The curve has a point per layer, from the top; of a deep network `layers` evenly spaced ones are
     taken. Likenesses 0.5 and 0.1 give 0.3. Layers that leave a constant map are left out of the mean.
     """
-
-    layers: int = 8
-    likeness: Likeness = "spearman"
-    magnitude: bool = True
-    variant: Variant = "mprt"
-    samples: int = 10
 
     def stages(self, classifier: Classifier, size: tuple[int, int]) -> tuple[Stage, ...]:
         """One layer at a time, from the top."""
@@ -187,6 +180,7 @@ class WeightRandomisation(SharedPasses):
 
     likeness: Likeness = "spearman"
     magnitude: bool = True
+    """Compare magnitudes instead of signed maps."""
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         others = _maps_of_stages(case, all_layers(case.classifier, case.size), rng)
@@ -220,7 +214,9 @@ class EfficientRandomisation(SharedPasses):
     """
 
     entropy: Literal["histogram", "mass"] = "histogram"
+    """Of what: a histogram of the values, or magnitudes shared out over the pixels."""
     bins: int = 100
+    """Number of bins of the histogram."""
 
     def __post_init__(self) -> None:
         if self.bins < 2:

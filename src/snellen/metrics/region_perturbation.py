@@ -54,7 +54,9 @@ class RegionPerturbation(CurveMetric):
 
     region: int = 9
     steps: int = 28
+    """Most steps of replacement."""
     share: float = 1.0
+    """The share of all regions that is replaced in the end."""
     fill: Fill = NOISE
     of: Output = "probability"
 

@@ -24,6 +24,7 @@ class PermutedLabels:
     """A model trained on the same images with permuted labels."""
 
     name: str = "permuted-labels"
+    """Key of the variant."""
 
     def train(self, recipe: Recipe, training: Training, classifier: Classifier, *, seed: int) -> nn.Module:
         """Trains on permuted labels; every label stays as frequent as it was."""
@@ -37,6 +38,7 @@ class OtherSeed:
     """A model trained like the classifier, with other initial weights and another order of the images."""
 
     name: str = "other-seed"
+    """Key of the variant."""
 
     def train(self, recipe: Recipe, training: Training, classifier: Classifier, *, seed: int) -> nn.Module:
         """Trains with another seed."""
@@ -48,6 +50,7 @@ class OtherArchitecture:
     """A model of another architecture, trained on the same images."""
 
     name: str = "other-architecture"
+    """Key of the variant."""
 
     def train(self, recipe: Recipe, training: Training, classifier: Classifier, *, seed: int) -> nn.Module:
         """Trains another architecture."""
@@ -141,6 +144,7 @@ class Repeatability(_TrainedAgain):
     """
 
     variant: ClassVar[TrainedVariant] = OtherSeed()
+    """The model to compare with."""
     likeness: Likeness = "ssim"
 
 
@@ -169,4 +173,5 @@ class Reproducibility(_TrainedAgain):
     """
 
     variant: ClassVar[TrainedVariant] = OtherArchitecture()
+    """The model to compare with."""
     likeness: Likeness = "ssim"

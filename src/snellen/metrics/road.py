@@ -48,7 +48,9 @@ class Road(CurveMetric):
     """
 
     fractions: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
+    """Shares of the pixels that are removed, one per point of the curve."""
     of: Literal["accuracy", "probability"] = "accuracy"
+    """What a point holds: whether the target is the prediction, or its probability."""
     noise: float = 0.01
 
     def __post_init__(self) -> None:

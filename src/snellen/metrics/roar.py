@@ -47,8 +47,11 @@ class DegradedImageModel:
     """A model trained on images without their most salient pixels."""
 
     method: Method
+    """The method whose maps say which pixels are removed."""
     fraction: float
+    """Share of the pixels that is removed."""
     pictures: int
+    """Number of training images."""
     fill: Fill
 
     @property
@@ -132,8 +135,10 @@ class Roar(CurveMetric):
     """
 
     fractions: tuple[float, ...] = (0.3, 0.6, 0.9)
+    """Shares of the pixels that are removed, one model per share."""
     fill: Fill = MEAN
     pictures: int = 1000
+    """Number of training images."""
 
     def __post_init__(self) -> None:
         if not self.fractions or not all(0 < fraction <= 1 for fraction in self.fractions):

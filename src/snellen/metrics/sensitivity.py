@@ -30,10 +30,16 @@ _FOOLED = {
 _PRESETS: dict[str, dict[str, object]] = {"yeh2019": {"relative": False}, "kokhlikyan2020": {"radius": 0.02}}
 
 
+@dataclass(frozen=True)
 class _PerturbedMaps(SharedPasses, Protocol):
-    samples: int
-    radius: float
-    relative: bool
+    """The settings of all three metrics; they score the same perturbed maps."""
+
+    samples: int = 10
+    """Number of noisy copies of each image."""
+    radius: float = 0.2
+    """Largest noise on an input value, in normalised inputs."""
+    relative: bool = True
+    """Whether changes are shares of the map's own size."""
 
     def __post_init__(self) -> None:
         if self.samples < 1:
@@ -69,10 +75,6 @@ class MaxSensitivity(_PerturbedMaps):
     a map of norm 4 give 0.5. A random method draws new numbers each time, so its own noise counts too.
     """
 
-    samples: int = 10
-    radius: float = 0.2
-    relative: bool = True
-
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         return _changes(case, self.samples, self.radius, rng).of(case.maps, self.relative).amax(dim=1)
 
@@ -97,10 +99,6 @@ class AvgSensitivity(_PerturbedMaps):
     As max-sensitivity (Yeh et al. 2019), with the mean over `samples` in place of the largest. Changes of norm 1 and 2
     of a map of norm 4 give 0.375.
     """
-
-    samples: int = 10
-    radius: float = 0.2
-    relative: bool = True
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         return _changes(case, self.samples, self.radius, rng).of(case.maps, self.relative).mean(dim=1)
@@ -129,10 +127,6 @@ class Robustness(_PerturbedMaps):
     by ‖Φ(x)‖ unless `relative=False`; δ as for max-sensitivity, norms over all inputs. A map of norm 4 that moves by 2
     when the image moves by 5 gives 0.1.
     """
-
-    samples: int = 10
-    radius: float = 0.2
-    relative: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

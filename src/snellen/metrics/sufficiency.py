@@ -99,7 +99,9 @@ class Minimality(CurveMetric, RemovalMetric):
 
     keep_salient: ClassVar[bool] = True
     confidence: float = 0.9
+    """The share of the target's probability that must be kept."""
     steps: int = 28
+    """Number of equal steps of removal."""
     fill: Fill = MEAN
 
     def __post_init__(self) -> None:

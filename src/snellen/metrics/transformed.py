@@ -69,6 +69,7 @@ class ChangeComparison:
     magnitudes: int
     """Number of magnitudes drawn for each signed transform."""
     alike: Alike
+    """How maps are compared."""
     fixed_class: bool = False
     """Explain the target also where a change changes the prediction, instead of the new prediction."""
     models: bool = False

@@ -21,6 +21,7 @@ import cloudpickle
 from snellen.errors import SnellenError, first_line, nearest, no_exit
 
 FILE = ".py"
+"""Ending of files with Python code."""
 
 
 def names_code(text: Any) -> bool:
@@ -62,9 +63,9 @@ def code_origin(text: str) -> str:
     module = text.partition(":")[0].strip()
     if module.endswith(FILE):
         return str(Path(module).resolve())
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.append(here)
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.append(folder)
     importlib.invalidate_caches()
     try:
         module_spec = PathFinder.find_spec(module.partition(".")[0])
@@ -108,9 +109,9 @@ def find_object(spec: str, *, files: bool = False) -> Any:
 
 
 def _import(module: str) -> ModuleType:
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     importlib.invalidate_caches()
     return importlib.import_module(module)
 

@@ -208,7 +208,7 @@ class _MethodOfFunction(_Wrapped):
         if key not in _PASSES:
             inputs = classifier.to_inputs(torch.full((1, classifier.channels, *size), 0.5))
             try:
-                with classifier.counting() as paid, torch.no_grad(), no_exit(f"'{self.traits.name}'"):
+                with classifier.counting() as ledger, torch.no_grad(), no_exit(f"'{self.traits.name}'"):
                     self(classifier, inputs, torch.zeros(1, dtype=torch.long), rng=Rng(0, ("probe",)))
             except SnellenError:
                 raise
@@ -216,7 +216,7 @@ class _MethodOfFunction(_Wrapped):
                 raise SnellenError(
                     f"'{self.traits.name}' failed on a grey image of {size[0]}×{size[1]} {reason_and_line(problem)}"
                 ) from problem
-            _PASSES[key] = paid.passes
+            _PASSES[key] = ledger.passes
         return _PASSES[key]
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
@@ -248,18 +248,18 @@ class _MetricOfFunction(_Wrapped):
         key = (type(self), tuple(sorted(vars(self).items())), size, classifier.fingerprint)
         if key not in _METRIC_PASSES:
             rng = Rng(0, ("probe", "probe again"))
-            explaining = _ProbeExplain()
+            explain_probe = _ProbeExplain()
             case = Case(
                 classifier=classifier,
                 inputs=classifier.to_inputs(rng.uniform("pixels", (classifier.channels, *size))),
                 targets=torch.zeros(2, dtype=torch.long),
                 maps=rng.uniform("map", size),
-                explain=explaining,
+                explain=explain_probe,
                 truth=rng.uniform("truth", size) > 0.5,
                 labels=torch.zeros(2, dtype=torch.long),
             )
             try:
-                with classifier.counting() as paid, torch.no_grad(), no_exit(f"'{self.traits.name}'"):
+                with classifier.counting() as ledger, torch.no_grad(), no_exit(f"'{self.traits.name}'"):
                     self(case, rng=rng)
             except SnellenError:
                 raise
@@ -267,8 +267,8 @@ class _MetricOfFunction(_Wrapped):
                 raise SnellenError(
                     f"'{self.traits.name}' failed on two noisy images of {size[0]}×{size[1]} {reason_and_line(problem)}"
                 ) from problem
-            rows = Passes(-(-paid.passes.forward // 2), -(-paid.passes.backward // 2))
-            _METRIC_PASSES[key] = rows, -(-explaining.images // 2)
+            rows = Passes(-(-ledger.passes.forward // 2), -(-ledger.passes.backward // 2))
+            _METRIC_PASSES[key] = rows, -(-explain_probe.images // 2)
         own, explained = _METRIC_PASSES[key]
         return own + explained * explain
 
@@ -308,16 +308,7 @@ def _method_traits(value: Any, name: str, owner: str) -> MethodTraits:
         cite=OWN,
         summary=_summary_of(value, name),
         signed=True,
-        complete=False,
-        class_specific=False,
-        deterministic=False,
-        control=False,
         needs=_stated_needs(value, owner),
-        implementation_invariant=False,
-        at_most=False,
-        caveats={},
-        presets={},
-        ranges={},
         version=_source_version([value]),
         tested_on=UNTESTED,
     )
@@ -346,17 +337,9 @@ def _metric_traits(value: Any, name: str, owner: str) -> MetricTraits:
         attribute=attribute,
         higher_is_better=bool(getattr(value, "higher_is_better", True)),
         bounds=(float(low), float(high)),
-        rank_only=False,
         needs=_stated_needs(value, owner),
         undefined=UNKNOWN_UNDEFINED,
         version=_source_version([value]),
-        test=None,
-        formula="",
-        reading="",
-        caveats={},
-        presets={},
-        tolerance=None,
-        optional_needs=frozenset(),
     )
 
 

@@ -164,17 +164,18 @@ class NewPlugin:
             raise SnellenError(
                 f"`snellen new` writes a method or a metric, not a '{shorten(self.kind)}'{nearest(self.kind, KINDS)}"
             )
-        who = f"the name '{shorten(self.name)}'"
+        owner = f"the name '{shorten(self.name)}'"
         if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", self.name):
-            apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", self.name).lower()
-            hyphenated = re.sub(r"[^a-z0-9]+", "-", apart).strip("-").lstrip("-0123456789")
+            separated = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", self.name).lower()
+            hyphenated = re.sub(r"[^a-z0-9]+", "-", separated).strip("-").lstrip("-0123456789")
             hint = f", such as '{shorten(hyphenated)}'" if hyphenated else ", such as bright-edges"
-            raise SnellenError(f"{who} must be lower-case words joined by hyphens{hint}")
-        if self.name in METHODS or self.name in METRICS:
-            raise SnellenError(f"{who} is taken by a {'method' if self.name in METHODS else 'metric'}; choose another name")
+            raise SnellenError(f"{owner} must be lower-case words joined by hyphens{hint}")
+        for kind, registry in (("method", METHODS), ("metric", METRICS)):
+            if self.name in registry:
+                raise SnellenError(f"{owner} is taken by a {kind}; choose another name")
         is_module = self.module in sys.stdlib_module_names or importlib.util.find_spec(self.module) is not None
         if keyword.iskeyword(self.module) or (is_module and not Path(self.file).exists()):
-            raise SnellenError(f"{who} would give the file {self.file}, a name that Python uses; choose another name")
+            raise SnellenError(f"{owner} would give the file {self.file}, a name that Python uses; choose another name")
 
     @property
     def module(self) -> str:

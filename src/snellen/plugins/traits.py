@@ -80,6 +80,7 @@ class TraitEvidence:
     images: int
     """How many images were measured."""
     networks: int
+    """On how many networks they were measured."""
     missed: int = 0
     """How many of the images were off by more than `within`."""
 
@@ -94,32 +95,41 @@ class MethodTraits:
     """The traits of a method with its default settings; the contract suite tries to disprove each of them."""
 
     name: str
+    """How settings and the command line call the method."""
     cite: str
     """Key of the defining work in `snellen.plugins.citations`."""
     summary: str
     """The first paragraph of the docstring."""
     family: Family = "other"
+    """What the maps are computed from."""
     signed: bool
     """Maps may hold negative values."""
-    complete: TraitEvidence | bool
+    complete: TraitEvidence | bool = False
     """A map sums to the rise of the output from the baseline to the image."""
-    class_specific: bool
+    class_specific: bool = False
     """Another target gives another map."""
-    deterministic: bool
+    deterministic: bool = False
     """The seed does not matter."""
-    control: bool
-    needs: frozenset[Need]
+    control: bool = False
+    """The maps hold no information about the classifier, or less than those of another method."""
+    needs: frozenset[Need] = frozenset()
+    """What the method requires of the classifier, the samples or the run."""
     needs_output: OutputNeed | None = None
-    implementation_invariant: TraitEvidence | bool
+    """What the method requires of its target; None for nothing."""
+    implementation_invariant: TraitEvidence | bool = False
     """Networks with other weights that compute the same function get the same map."""
-    at_most: bool
+    at_most: bool = False
     """`passes` is an upper bound, since the cost depends on the image."""
-    caveats: Mapping[str, str]
+    caveats: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Known failures by the key of the work that showed them."""
-    presets: Mapping[str, Mapping[str, Any] | str]
-    ranges: Mapping[str, Range]
-    version: int
+    presets: Mapping[str, Mapping[str, Any] | str] = dataclasses.field(default_factory=dict)
+    """Settings by the key of the work that used them; a text names the method that the work really ran."""
+    ranges: Mapping[str, Range] = dataclasses.field(default_factory=dict)
+    """By setting, the values that are worth trying besides the default."""
+    version: int = 1
+    """Raised when maps change; maps of another version are not used again."""
     tested_on: str = TESTED_ON
+    """On which networks the contract suite tests the traits, in words."""
     listed: bool = True
     """False for a frame that means nothing without settings: it is built by name, but no list or suite includes it."""
 
@@ -147,6 +157,7 @@ class MetricTraits:
     """The traits of a metric; the contract suite tries to disprove them."""
 
     name: str
+    """How settings and the command line call the metric."""
     cite: str
     """Key of the defining work in `snellen.plugins.citations`."""
     summary: str
@@ -154,27 +165,32 @@ class MetricTraits:
     attribute: Attribute
     """The attribute of the saliency card that it measures."""
     higher_is_better: bool
+    """Whether a better map has a higher score."""
     bounds: tuple[float, float]
     """Lowest and highest possible score."""
-    rank_only: bool
+    rank_only: bool = False
     """Scores depend on the order of the pixels alone."""
-    needs: frozenset[Need]
+    needs: frozenset[Need] = frozenset()
+    """What the metric requires of the classifier, the samples or the run."""
     needs_output: OutputNeed | None = None
-    undefined: str
+    """What the metric requires of the target; None for nothing."""
+    undefined: str = "never"
     """In words, when a score is NaN."""
-    version: int
-    test: Test | None
+    version: int = 1
+    """Raised when scores change; scores of another version are not used again."""
+    test: Test | None = None
     """The test of the saliency card that the metric answers with default settings."""
-    formula: str
+    formula: str = ""
     """The score as one line of mathematics."""
-    reading: str
+    reading: str = ""
     """Which of several published definitions is the default, and which setting gives the other."""
-    caveats: Mapping[str, str]
+    caveats: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Known failures by the key of the work that showed them."""
-    presets: Mapping[str, Mapping[str, Any] | str]
-    tolerance: float | None
+    presets: Mapping[str, Mapping[str, Any] | str] = dataclasses.field(default_factory=dict)
+    """Settings by the key of the work that used them; a text names the metric that the work really computed."""
+    tolerance: float | None = None
     """Makes the metric an axiom: a method no farther than this from the best value passes, whatever the controls score."""
-    optional_needs: frozenset[Need]
+    optional_needs: frozenset[Need] = frozenset()
     """What it uses where available and does without otherwise."""
 
 
@@ -183,8 +199,11 @@ class FillTraits:
     """What replaces removed pixels, and whether its values are pixels or normalised inputs."""
 
     name: str
+    """How settings and the command line call the fill."""
     summary: str
+    """The first paragraph of the docstring."""
     space: Literal["pixels", "inputs"]
+    """Whether its values are pixels in [0, 1] or normalised inputs."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -192,7 +211,12 @@ class ConditionTraits:
     """What a condition does to an image, who used it, and whether it needs a second image for each."""
 
     name: str
+    """How settings and the command line call the condition."""
     cite: str
+    """Key of the work that used it in `snellen.plugins.citations`."""
     summary: str
+    """The first paragraph of the docstring."""
     partner: bool
+    """Whether it mixes each image with another image of the run."""
     version: int
+    """Raised when the changed images become others."""

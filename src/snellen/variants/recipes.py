@@ -28,8 +28,11 @@ class Training(Dataset[tuple[Tensor, int]]):
     """
 
     samples: Sequence[Sample]
+    """The images with their labels."""
     classifier: Classifier
+    """The model whose normalisation the inputs have."""
     labels: tuple[int, ...]
+    """Class index of each image."""
     change: Change | None = None
     """Applied to every input."""
 

@@ -18,6 +18,7 @@ class WeightLayer:
     """A layer with weights, together with the normalisations that follow it."""
 
     name: str
+    """Name of the layer in the model."""
     modules: tuple[str, ...]
     """Names of the layer's module and of those normalisations."""
 

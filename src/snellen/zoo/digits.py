@@ -46,8 +46,11 @@ class Scenes:
     """Scenes with their digits and strokes."""
 
     pixels: Float[Tensor, "scenes 3 height width"]
+    """The scenes, in [0, 1]."""
     labels: Int[Tensor, " scenes"]
+    """The digit of each scene."""
     truth: Bool[Tensor, "scenes height width"]
+    """The strokes of each digit."""
 
 
 def scenes(split: Split, count: int, *, seed: int = 0) -> Scenes:

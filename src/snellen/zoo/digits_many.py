@@ -33,7 +33,9 @@ class ManyScenes:
     """Scenes with the strokes of each digit."""
 
     pixels: Float[Tensor, "scenes 3 height width"]
+    """The scenes, in [0, 1]."""
     truths: Bool[Tensor, "scenes labels height width"]
+    """The strokes of each digit from 0 to 9; none for a digit that the scene does not hold."""
 
     @property
     def labels(self) -> Bool[Tensor, "scenes labels"]:

@@ -22,11 +22,17 @@ class Photograph:
     """A photograph in an installed package."""
 
     name: str
+    """Name of the photograph."""
     package: str
+    """The package that holds it."""
     file: str
+    """Its path in that package."""
     sha256: str
+    """Checksum of the file."""
     credit: str
+    """Who took it."""
     licence: str
+    """Under which licence it may be used."""
     sensible: tuple[int, ...]
     """ImageNet classes that a person would accept for it, the best first."""
     box: Box

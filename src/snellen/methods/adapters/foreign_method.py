@@ -35,7 +35,17 @@ class ForeignMethod(Protocol):
 
     fold: Fold
     settings: str
+    """Keyword arguments for the foreign code, as JSON."""
     stated: tuple[str, ...]
+    """The traits of the maps that the user states."""
+
+    def __post_init__(self) -> None:
+        """Gives the method the stated traits, which the contract suite can test."""
+        unknown = [name for name in self.stated if name not in TRAITS]
+        if unknown:
+            raise ValueError(f"stated must hold some of {', '.join(TRAITS)}, not {unknown[0]}")
+        values = {name.replace("-", "_"): name in self.stated for name in TRAITS}
+        object.__setattr__(self, "traits", dataclasses.replace(traits(type(self)), **values))
 
     @abstractmethod
     def explain_image(self, module: LogitsModule, inputs: Tensor, target: Tensor, settings: dict[str, Any]) -> Any:
@@ -149,15 +159,6 @@ def seeded(rng: Rng) -> Iterator[None]:
             yield
         finally:
             np.random.set_state(state)
-
-
-def state_traits(method: ForeignMethod) -> None:
-    """Gives the method the traits that its user stated, which the contract suite can test."""
-    unknown = [name for name in method.stated if name not in TRAITS]
-    if unknown:
-        raise ValueError(f"stated must hold some of {', '.join(TRAITS)}, not {unknown[0]}")
-    values = {name.replace("-", "_"): name in method.stated for name in TRAITS}
-    object.__setattr__(method, "traits", dataclasses.replace(traits(type(method)), **values))
 
 
 def name_of(target: Any, adapter: str) -> str:

@@ -18,7 +18,6 @@ from snellen.methods.adapters.foreign_method import (
     find,
     name_of,
     settings_text,
-    state_traits,
 )
 from snellen.plugins.registry import method
 from snellen.types import Images
@@ -38,9 +37,6 @@ class GradCamMethod(ForeignMethod):
     fold: Fold = "sum"
     stated: tuple[str, ...] = UNSIGNED
     """The traits of the maps."""
-
-    def __post_init__(self) -> None:
-        state_traits(self)
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Imports the package and finds the layers."""

@@ -16,7 +16,6 @@ from snellen.methods.adapters.foreign_method import (
     find,
     name_of,
     settings_text,
-    state_traits,
 )
 from snellen.plugins.registry import method
 from snellen.types import Images
@@ -34,9 +33,6 @@ class QuantusMethod(ForeignMethod):
     fold: Fold = "sum"
     stated: tuple[str, ...] = SIGNED
     """The traits of the maps."""
-
-    def __post_init__(self) -> None:
-        state_traits(self)
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Imports the function."""

@@ -16,10 +16,9 @@ from snellen.plugins.checks.method_checks import (
     METHOD_RULES,
     NETWORK_RULES,
     method_checks,
-    refusal_of,
     rules_without_method_trait,
-    shared_classifier,
 )
+from snellen.plugins.checks.method_trial import refusal_of, shared_classifier
 from snellen.plugins.checks.metric_checks import ALL_RULES, metric_checks, rules_for_other_metrics
 from snellen.plugins.checks.planted import NetworkKind
 from snellen.plugins.notation import read_plugin
@@ -39,6 +38,7 @@ class Outcome:
     summary: str
     """What the rule demands, in a sentence."""
     result: Result
+    """Whether the plug-in passed."""
     reason: str = ""
     """Why it failed, is exempt or does not apply."""
     raised: bool = False
@@ -62,9 +62,11 @@ class CheckReport:
     plugin: str
     """The label of the method or metric."""
     kind: Literal["method", "metric"]
+    """Whether it is a method or a metric."""
     is_plain: bool
     """Whether it is a plain function or class, which states next to nothing about itself."""
     outcomes: tuple[Outcome, ...]
+    """What became of each rule, in the order in which they ran."""
 
     @property
     def failures(self) -> tuple[Outcome, ...]:

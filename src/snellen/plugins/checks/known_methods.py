@@ -14,54 +14,54 @@ from snellen.classifier import Classifier
 from snellen.maps.explainer import Explainer
 from snellen.plugins.checks.planted import PlantedBatch, patches, planted_classifier
 from snellen.plugins.registry import traits
-from snellen.types import CHECKPOINT, Case, Images, Maps, Method, Metric, NeedsVariants, Passes, Rng, Targets
+from snellen.types import (
+    CHECKPOINT,
+    Case,
+    Images,
+    Maps,
+    Method,
+    Metric,
+    NeedsVariants,
+    OneGradient,
+    Rng,
+    Targets,
+    WithoutClassifier,
+)
 
 
 @dataclass(frozen=True)
-class MarksPatch:
+class MarksPatch(WithoutClassifier):
     """The right map: the target's patch, plus a faint ramp that makes every pixel's value unique."""
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         ramp = torch.arange(inputs.shape[2] * inputs.shape[3]).view(1, *inputs.shape[2:]) / 2**12
         return patches(targets).float() + ramp
 
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        return Passes()
-
 
 @dataclass(frozen=True)
-class MarksRest:
+class MarksRest(WithoutClassifier):
     """A wrong map: random values everywhere but on the target's patch, different for every rng."""
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         return (0.5 + rng.uniform("misled", tuple(inputs.shape[2:]))) * ~patches(targets)
 
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        return Passes()
-
 
 @dataclass(frozen=True)
-class InputTimesGradient:
+class InputTimesGradient(OneGradient):
     """A real method: it depends on inputs and classifier, and costs one pass each way."""
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         gradient, _ = classifier.gradient(inputs, targets)
         return (gradient * inputs).sum(dim=1)
 
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        return Passes(1, 1)
-
 
 @dataclass(frozen=True)
-class FixedMap:
+class FixedMap(WithoutClassifier):
     """The same map for every classifier, image and target."""
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         ramp = torch.arange(float(inputs.shape[2] * inputs.shape[3])).view(1, *inputs.shape[2:])
         return ramp.expand(len(inputs), -1, -1).clone()
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        return Passes()
 
 
 def planted_case(batch: PlantedBatch, method: Method, *, maps: Maps | None = None, metric: Metric | None = None) -> Case:

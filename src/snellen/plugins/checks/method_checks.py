@@ -3,45 +3,40 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_args
 
 import torch
-from torch import Tensor, nn
-from torch.overrides import _get_current_function_mode_stack
+from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.classifier.ledger import Ledger
 from snellen.errors import SnellenError
 from snellen.plugins.checks.check import Check, FailedCheckError, require, require_close, summary_of
+from snellen.plugins.checks.method_trial import MethodTrial, accepts, explain, fit, prepare, shared_classifier, trial_of
 from snellen.plugins.checks.planted import (
     AREA_SHARE,
     MEAN,
     SIDE,
     STD,
     NetworkKind,
-    PlantedBatch,
     planted_batch,
-    planted_classifier,
     planted_network,
 )
-from snellen.plugins.checks.planted_networks import PlantedResNet, PlantedViT
+from snellen.plugins.checks.planted_networks import WIDE, wide_network
 from snellen.plugins.checks.planted_rewrites import rewrites
+from snellen.plugins.checks.planted_states import PlantedError, breakable, in_training, model_state, require_unchanged
 from snellen.plugins.outside import is_unstated
 from snellen.plugins.registry import METHODS, label, spec, traits
 from snellen.plugins.traits import MethodTraits, TraitEvidence
-from snellen.types import Method, NeedsFit, Passes, Rng
+from snellen.types import Method, Passes, Rng
 
 KINDS: tuple[NetworkKind, ...] = get_args(NetworkKind)
 
 LEAST_SHARE = 1.05 * AREA_SHARE
 """A method must give more than this share of a map to the deciding patch."""
-
-WIDE = (12, 20)
-"""Height and width of an image that is not square."""
 
 
 def method_checks(method: Method, *, kinds: Sequence[NetworkKind] | None = None) -> Iterator[Check]:
@@ -97,146 +92,12 @@ def rules_without_method_trait(method_traits: MethodTraits) -> dict[str, str]:
     return reasons
 
 
-def accepts(method: Method, kind: NetworkKind) -> bool:
-    """Whether the method accepts the planted network of this kind."""
-    return refusal_of(method, kind) is None
-
-
-def refusal_of(method: Method, kind: NetworkKind) -> str | None:
-    """Why the method does not accept the planted network of this kind; None where it does."""
-    try:
-        prepare(method, shared_classifier(kind), planted_batch(3, classifier=shared_classifier(kind)).inputs)
-    except SnellenError as problem:
-        return str(problem)
-    return None
-
-
-class MethodTrial:
-    """A method on one planted network, with its maps of three images, which all checks share."""
-
-    def __init__(self, method: Method, kind: NetworkKind) -> None:
-        self.method = method
-        self.kind = kind
-
-    @property
-    def traits(self) -> MethodTraits:
-        """The traits that the checks try to disprove."""
-        method_traits: MethodTraits = traits(self.method)
-        return method_traits
-
-    def batch(self) -> PlantedBatch:
-        """Three images in new tensors, so that nothing cached per tensor is used."""
-        return planted_batch(3, classifier=shared_classifier(self.kind))
-
-    def explain(self, batch: PlantedBatch, *, targets: Tensor | None = None, rng: Rng | None = None) -> Tensor:
-        """The method's maps of a batch."""
-        return explain(
-            self.method,
-            batch.classifier,
-            batch.inputs,
-            batch.targets if targets is None else targets,
-            batch.rng if rng is None else rng,
-        )
-
-    @functools.cached_property
-    def first(self) -> FirstRun:
-        """The first run on three images and the next one on the same tensors."""
-        batch = self.batch()
-        prepare(self.method, batch.classifier, batch.inputs)
-        inputs, targets = batch.inputs.clone(), batch.targets.clone()
-        state = torch.get_rng_state()
-        maps, first = self._count(batch)
-        values = maps.clone()
-        requires_grad = maps.requires_grad
-        maps.detach().add_(1)
-        unchanged = torch.equal(batch.inputs, inputs) and torch.equal(batch.targets, targets)
-        untracked = batch.inputs.grad is None and not batch.inputs.requires_grad
-        again, second = self._count(batch)
-        return FirstRun(
-            maps=values.detach(),
-            again=again,
-            passes=(first, second),
-            requires_grad=requires_grad,
-            inputs_unchanged=unchanged and untracked,
-            torch_rng_unchanged=torch.equal(torch.get_rng_state(), state),
-        )
-
-    @property
-    def maps(self) -> Tensor:
-        """The maps that all others are compared with."""
-        return self.first.maps
-
-    def _count(self, batch: PlantedBatch) -> tuple[Tensor, Passes]:
-        with batch.classifier.counting() as ledger:
-            maps = self.method(batch.classifier, batch.inputs, batch.targets, rng=batch.rng)
-        return maps, ledger.passes + ledger.cached
-
-
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class FirstRun:
-    """What the first two runs of a method on the same tensors showed."""
-
-    maps: Tensor
-    again: Tensor
-    """The maps of the second run, after 1 was added to those that the first run returned."""
-    passes: tuple[Passes, Passes]
-    requires_grad: bool
-    inputs_unchanged: bool
-    torch_rng_unchanged: bool
-
-
-_TRIALS: dict[tuple[Any, NetworkKind], MethodTrial] = {}
-
-
-def trial(method: Method, kind: NetworkKind) -> MethodTrial:
-    """The method on one planted network; the same object for equal methods, whose maps are computed once."""
-    return _TRIALS.setdefault((method, kind), MethodTrial(method, kind))
-
-
-@functools.cache
-def shared_classifier(kind: NetworkKind) -> Classifier:
-    """A planted classifier that checks share, because setting it up takes longer than most of them."""
-    return planted_classifier(kind=kind)
-
-
-def explain(method: Method, classifier: Classifier, inputs: Tensor, targets: Tensor, rng: Rng) -> Tensor:
-    """Prepares, fits and runs a method."""
-    prepare(method, classifier, inputs)
-    return method(classifier, inputs, targets, rng=rng)
-
-
-def prepare(method: Method, classifier: Classifier, inputs: Tensor) -> None:
-    """Calls the method's own `prepare`, if it has one, and fits the method if it must be fitted."""
-    if hasattr(method, "prepare"):
-        method.prepare(classifier, inputs)
-    fit(method, classifier, (int(inputs.shape[2]), int(inputs.shape[3])))
-
-
-def fit(method: Method, classifier: Classifier, size: tuple[int, int]) -> None:
-    """Fits a method, and those that it wraps, always to the same images."""
-    for fitted in _find_fitted(method):
-        if fitted.fit_key() not in classifier.fitted_state:
-            rng = Rng(seed=5, ids=tuple(f"lesson-{i}" for i in range(6)))
-            planted = size == (SIDE, SIDE)
-            images = planted_batch(6, seed=5, classifier=classifier).inputs if planted else rng.normal("lesson", (3, *size))
-            classifier.fitted_state[fitted.fit_key()] = fitted.fit(classifier, [images], rng=rng)
-
-
-def _find_fitted(method: Any) -> Iterator[NeedsFit]:
-    if isinstance(method, NeedsFit):
-        yield method
-    for field in dataclasses.fields(method):
-        inner = getattr(method, field.name)
-        if hasattr(inner, "traits") and dataclasses.is_dataclass(inner):
-            yield from _find_fitted(inner)
-
-
 def _on_network(rule: Callable[[MethodTrial], None], method: Method, kind: NetworkKind) -> None:
-    rule(trial(method, kind))
+    rule(trial_of(method, kind))
 
 
 def _on_all(rule: Callable[[list[MethodTrial]], None], method: Method, kinds: tuple[NetworkKind, ...]) -> None:
-    rule([trial(method, kind) for kind in kinds])
+    rule([trial_of(method, kind) for kind in kinds])
 
 
 def _check_accepted(kinds: Sequence[NetworkKind]) -> None:
@@ -270,7 +131,7 @@ def check_wide_image(trial: MethodTrial) -> None:
     """An image that is not square gets a map of its size, without preparation and for the planned passes."""
     rng = Rng(seed=3, ids=("wide",))
     inputs = rng.normal("image", (3, *WIDE))
-    model = Classifier(_wide_network(trial.kind))
+    model = Classifier(wide_network(trial.kind))
     fit(trial.method, model, WIDE)
     with model.counting() as ledger:
         maps = trial.method(model, inputs, torch.tensor([1]), rng=rng)
@@ -312,29 +173,29 @@ def check_deterministic(trial: MethodTrial) -> None:
 
 def check_model_unchanged(trial: MethodTrial) -> None:
     """Weights, buffers, gradients, hooks and modes of the user's model stay as they are."""
-    net = _in_training(planted_network(trial.kind))
+    net = in_training(planted_network(trial.kind))
     batch = planted_batch(3, classifier=Classifier(net, mean=MEAN, std=STD))
-    before = [_state(module) for module in (net, batch.classifier.module)]
+    before = [model_state(module) for module in (net, batch.classifier.module)]
     maps = trial.explain(batch)
-    _require_unchanged((net, batch.classifier.module), before)
+    require_unchanged((net, batch.classifier.module), before)
     require(torch.equal(maps, trial.maps), "the same weights in training mode get another map")
 
 
 def check_model_unchanged_after_error(trial: MethodTrial) -> None:
     """The model stays as it is when it raises, and the method works again when the model does."""
-    net = _in_training(_breakable(planted_network(trial.kind)))
+    net = in_training(breakable(planted_network(trial.kind)))
     batch = planted_batch(3, classifier=Classifier(net, mean=MEAN, std=STD))
     module: Any = batch.classifier.module
     prepare(trial.method, batch.classifier, batch.inputs)
     module.broken = True
-    before = [_state(module) for module in (net, module)]
+    before = [model_state(module) for module in (net, module)]
     try:
         trial.method(batch.classifier, batch.inputs, batch.targets, rng=batch.rng)
-    except _PlantedError:
+    except PlantedError:
         pass
     else:
         raise FailedCheckError("it returns a map although the model raises")
-    _require_unchanged((net, module), before)
+    require_unchanged((net, module), before)
     module.broken = False
     maps = trial.method(batch.classifier, batch.inputs, batch.targets, rng=batch.rng)
     require(torch.equal(maps, trial.maps), "after an error of the model the map has changed")
@@ -384,9 +245,9 @@ def changes_by_rewriting(method: Method, kind: NetworkKind) -> dict[str, float]:
     before = explain(method, batch.classifier, batch.inputs, batch.targets, batch.rng)
     largest = before.abs().amax(dim=(1, 2))
     moved = {}
-    for way, net in rewrites(kind, planted_network(kind)).items():
+    for rewriting, net in rewrites(kind, planted_network(kind)).items():
         after = explain(method, Classifier(net, mean=MEAN, std=STD), batch.inputs, batch.targets, batch.rng)
-        moved[way] = float(((after - before).abs().amax(dim=(1, 2)) / largest).max())
+        moved[rewriting] = float(((after - before).abs().amax(dim=(1, 2)) / largest).max())
     return moved
 
 
@@ -455,88 +316,6 @@ METHOD_RULES: dict[str, Callable[[list[MethodTrial]], None]] = {
     "signed": check_signed,
     "black-box": check_black_box,
 }
-
-
-# Models in difficult states -------------------------------------------------------------------------------------------
-
-
-class _PlantedError(RuntimeError):
-    """What the model raises on purpose."""
-
-
-def _breakable(net: nn.Module) -> nn.Module:
-    """The same network; once `broken` is set it raises after its last layer, when every hook has been passed."""
-
-    class Breakable(type(net)):  # type: ignore[misc]
-        broken = False
-
-        def forward(self, inputs: Tensor) -> Tensor:
-            outputs: Tensor = super().forward(inputs)
-            if self.broken:
-                raise _PlantedError("the planted failure")
-            return outputs
-
-    net.__class__ = Breakable
-    return net
-
-
-def _in_training(net: nn.Module) -> nn.Module:
-    """A user's model in the middle of training, with a hook and gradients of its own."""
-    net.train()
-    net.register_buffer("steps_taken", torch.tensor(7))
-    net.get_submodule("head").register_forward_hook(lambda module, args, output: None)
-    for parameter in net.parameters():
-        parameter.grad = torch.full_like(parameter, 0.5)
-    return net
-
-
-def _state(module: nn.Module) -> Mapping[str, Any]:
-    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
-    return {
-        "tensors": {name: tensor.clone() for name, tensor in module.state_dict().items()},
-        "gradients": {
-            name: None if parameter.grad is None else parameter.grad.clone() for name, parameter in module.named_parameters()
-        },
-        "requires_grad": {name: parameter.requires_grad for name, parameter in module.named_parameters()},
-        "training": {name: part.training for name, part in module.named_modules()},
-        "hooks": {name: [list(getattr(part, kind)) for kind in hooks] for name, part in module.named_modules()},
-    }
-
-
-def _require_unchanged(modules: Sequence[nn.Module], states: Sequence[Mapping[str, Any]]) -> None:
-    for module, before in zip(modules, states, strict=True):
-        for part, after in _state(module).items():
-            require(_equal(after, before[part]), f"it changes the {part} of the model")
-    require(_get_current_function_mode_stack() == [], "it leaves a torch function mode behind")
-    require(torch.is_grad_enabled(), "it leaves gradients switched off")
-    require(not torch.is_inference_mode_enabled(), "it leaves inference mode switched on")
-
-
-def _equal(after: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    if after.keys() != before.keys():
-        return False
-    pairs = [(after[name], before[name]) for name in after]
-    return all(torch.equal(a, b) if isinstance(a, Tensor) and isinstance(b, Tensor) else a == b for a, b in pairs)
-
-
-class _WideCNN(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2))
-        self.head = nn.Linear(4 * (WIDE[0] // 2) * (WIDE[1] // 2), 3)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.body(inputs).flatten(1))
-        return logits
-
-
-def _wide_network(kind: NetworkKind) -> nn.Module:
-    """A network of the same kind with random weights, for images of 12×20."""
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        if kind == "cnn":
-            return _WideCNN()
-        return PlantedResNet() if kind == "resnet" else PlantedViT(places=(WIDE[0] // 4, WIDE[1] // 4))
 
 
 def _total(ledger: Ledger) -> Passes:

@@ -9,29 +9,23 @@ from snellen.classifier import Classifier
 from snellen.plugins.checks.known_methods import FixedMap, InputTimesGradient, MarksPatch, MarksRest
 from snellen.plugins.checks.planted import patches
 from snellen.plugins.registry import METHODS
-from snellen.types import Images, Maps, Method, Passes, Rng, Targets
+from snellen.types import Images, Maps, Method, OneGradient, Passes, Rng, Targets, WithoutClassifier
 
 
 @dataclass(frozen=True)
-class Plain:
+class Plain(OneGradient):
     """The gradient alone, signed."""
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         return classifier.gradient(inputs, targets)[0].sum(dim=1)
 
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        return Passes(1, 1)
-
 
 @dataclass(frozen=True)
-class Squared:
+class Squared(OneGradient):
     """The square of input times gradient: not linear in the model."""
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         return InputTimesGradient()(classifier, inputs, targets, rng=rng).square()
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        return Passes(1, 1)
 
 
 @dataclass(frozen=True)
@@ -47,26 +41,20 @@ class FirstChannel:
 
 
 @dataclass(frozen=True)
-class WeightNoise:
+class WeightNoise(WithoutClassifier):
     """Noise that depends on every last bit of the weights, and on nothing else."""
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         seed = int(hashlib.sha256(classifier.fingerprint.encode()).hexdigest()[:8], 16)
         return Rng(seed, rng.ids).uniform("map", tuple(inputs.shape[2:]))
 
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        return Passes()
-
 
 @dataclass(frozen=True)
-class Spot:
+class Spot(WithoutClassifier):
     """Ones on the target's patch, exact zeros elsewhere."""
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         return patches(targets).float()
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        return Passes()
 
 
 def pair_of(metric: str) -> tuple[Method, Method]:

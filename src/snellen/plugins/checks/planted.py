@@ -82,12 +82,17 @@ class PlantedBatch:
     """A batch of the planted problem: sample i has target i mod 3."""
 
     classifier: Classifier
+    """The planted network."""
     pixels: Float[Tensor, "batch channels 24 24"]
+    """The images in [0, 1]."""
     inputs: Float[Tensor, "batch channels 24 24"]
+    """The images as the network receives them."""
     targets: Int[Tensor, " batch"]
+    """The class of each image."""
     truth: Bool[Tensor, "batch 24 24"]
     """The patch of each target."""
     rng: Rng
+    """Random numbers of the images."""
 
 
 def planted_network(kind: NetworkKind = "cnn") -> nn.Module:

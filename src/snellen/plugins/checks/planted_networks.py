@@ -1,6 +1,6 @@
-"""A small residual network and a small transformer, trained on the planted problem.
+"""A small residual network and a small transformer, trained on the planted problem; and networks for wide images.
 
-Both were trained to reproduce the hand-set network of `planted`: logit k depends on patch k and on nothing else.
+The first two were trained to reproduce the hand-set network of `planted`: logit k depends on patch k and on nothing else.
 `tests/train_planted.py` trains them again.
 """
 
@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 WEIGHTS = Path(__file__).parent / "planted_weights"
+
+WIDE = (12, 20)
+"""Height and width of an image that is not square."""
 
 
 class ResidualBlock(nn.Module):
@@ -129,3 +132,25 @@ def trained_vit() -> PlantedViT:
 def _read_weights(name: str) -> dict[str, Tensor]:
     weights: dict[str, Tensor] = load_file(WEIGHTS / f"{name}.safetensors")
     return weights
+
+
+class WideCNN(nn.Module):
+    """A small convolutional network for images that are not square."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2))
+        self.head = nn.Linear(4 * (WIDE[0] // 2) * (WIDE[1] // 2), 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.body(inputs).flatten(1))
+        return logits
+
+
+def wide_network(kind: str) -> nn.Module:
+    """A network of this kind with random weights, for images of the size `WIDE`."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        if kind == "cnn":
+            return WideCNN()
+        return PlantedResNet() if kind == "resnet" else PlantedViT(places=(WIDE[0] // 4, WIDE[1] // 4))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,15 +40,15 @@ HIDDEN = {
 
 
 def rewrites(kind: str, net: nn.Module) -> dict[str, nn.Module]:
-    """Networks with other weights that compute the same function as this planted one, by the way of rewriting."""
-    ways: dict[str, Callable[[str, nn.Module], None]] = {"permuted": _permute, "rescaled": _rescale, "cancelling": _cancel}
+    """Networks with other weights that compute the same function as this planted one, by the kind of rewriting."""
+    changes = {"permuted": _permute, "rescaled": _rescale, "cancelling": _cancel}
     if kind == "resnet":
-        ways["folded"] = _fold
+        changes["folded"] = _fold
     rewritten = {}
-    for name, way in ways.items():
+    for name, change in changes.items():
         rewritten[name] = copy.deepcopy(net).eval()
         with torch.no_grad():
-            way(kind, rewritten[name])
+            change(kind, rewritten[name])
     return rewritten
 
 

@@ -50,17 +50,8 @@ class Oracle:
         cite="kim2022",
         summary="The perfect map: even over what the rule looks at in the scene, and nothing elsewhere.",
         signed=False,
-        complete=False,
         class_specific=True,
         deterministic=True,
-        control=False,
-        needs=frozenset(),
-        implementation_invariant=False,
-        at_most=False,
-        caveats={},
-        presets={},
-        ranges={},
-        version=1,
     )
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:

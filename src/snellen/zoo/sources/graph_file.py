@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from snellen.classifier.graphs import ScriptedModel, read_graph
-from snellen.images.geometry import Geometry
-from snellen.zoo.sources.source import LoadedModel, ModelRequest, source
+from snellen.zoo.sources.source import LoadedModel, ModelRequest, graph_geometry, source
 
 SCRIPTED = (".pt", ".pth", ".ts", ".jit")
 EXPORTED = ".pt2"
@@ -38,6 +37,4 @@ def graph(request: ModelRequest) -> LoadedModel:
     if isinstance(model, ScriptedModel):
         return LoadedModel(model=model, name=name)
     _, channels, *size = model.shape if len(model.shape) == 4 else (None, None, None, None)
-    rows, columns = size
-    fixed = (rows, columns) if rows is not None and columns is not None else None
-    return LoadedModel(model=model, name=name, geometry=Geometry(fixed, crop=1.0), channels=channels, rows=model.most)
+    return LoadedModel(model=model, name=name, geometry=graph_geometry(size), channels=channels, rows=model.most)

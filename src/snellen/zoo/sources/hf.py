@@ -102,11 +102,15 @@ class Preparation:
     """What a processor does to an image, in Snellen's terms."""
 
     geometry: Geometry
+    """How it crops and resizes."""
     mean: tuple[float, ...]
+    """Mean of the normalisation, in pixels."""
     std: tuple[float, ...]
+    """Standard deviation of the normalisation, in pixels."""
     values: dict[str, Any]
     """The processor's own settings, as JSON."""
     notes: tuple[str, ...]
+    """What the user should know about it."""
 
 
 def read_processor(processor: Any, spec: str, channels: int = 3) -> Preparation:

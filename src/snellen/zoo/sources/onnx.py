@@ -10,8 +10,7 @@ from torch import Tensor
 
 from snellen.classifier.graphs import in_batches
 from snellen.errors import SnellenError, first_line
-from snellen.images.geometry import Geometry
-from snellen.zoo.sources.source import LoadedModel, ModelRequest, import_library, source
+from snellen.zoo.sources.source import LoadedModel, ModelRequest, graph_geometry, import_library, source
 
 _TYPES = {"tensor(float)": torch.float32, "tensor(float16)": torch.float16, "tensor(double)": torch.float64}
 
@@ -99,12 +98,10 @@ def onnx_file(request: ModelRequest) -> LoadedModel:
     if model.rows is not None:
         batch = "one image at a time" if model.rows == 1 else f"batches of exactly {model.rows} images, filled up if fewer"
         notes = (f"'{request.spec}' was exported for {batch}; a dynamic batch axis would be faster",)
-    rows, columns = model.size
-    fixed = (rows, columns) if rows is not None and columns is not None else None
     return LoadedModel(
         model=model,
         name=path.name,
-        geometry=Geometry(fixed, crop=1.0),
+        geometry=graph_geometry(model.size),
         channels=model.channels,
         rows=model.rows,
         notes=notes,

@@ -9,9 +9,8 @@ import torch
 from torch import nn
 
 from snellen.errors import SnellenError, first_line
-from snellen.images.geometry import Geometry
 from snellen.zoo.sources.onnx import OnnxModel, read_onnx
-from snellen.zoo.sources.source import LoadedModel, ModelRequest, import_library, source
+from snellen.zoo.sources.source import LoadedModel, ModelRequest, graph_geometry, import_library, source
 
 NEWEST = 17
 """The newest set of operators that onnx2torch converts whole."""
@@ -42,11 +41,9 @@ def converted(request: ModelRequest) -> LoadedModel:
         module = onnx2torch.convert(_prepared(import_library("onnx", spec), saved)).eval()
     except Exception as problem:
         raise SnellenError(f"'{spec}' cannot be converted by onnx2torch ({first_line(problem)}); {black_box}") from problem
-    rows, columns = original.size
-    fixed = (rows, columns) if rows is not None and columns is not None else None
-    channels = original.channels or 3
-    _compare(module, original, (channels, *(fixed or (224, 224))), f"; {black_box}")
-    return LoadedModel(model=module, name=path.name, geometry=Geometry(fixed, crop=1.0), channels=channels)
+    geometry, channels = graph_geometry(original.size), original.channels or 3
+    _compare(module, original, (channels, *(geometry.size or (224, 224))), f"; {black_box}")
+    return LoadedModel(model=module, name=path.name, geometry=geometry, channels=channels)
 
 
 def _prepared(onnx: Any, saved: bytes) -> Any:
@@ -68,9 +65,9 @@ def _compare(module: nn.Module, original: OnnxModel, shape: tuple[int, ...], rem
     try:
         with torch.no_grad():
             for count in (1, 3):
-                theirs, ours = original(images[:count]), module(images[:count])
-                difference = float((ours - theirs).abs().max() / theirs.abs().max().clamp_min(1e-6))
-                if ours.shape != theirs.shape or not difference <= ALIKE:
+                expected, outputs = original(images[:count]), module(images[:count])
+                difference = float((outputs - expected).abs().max() / expected.abs().max().clamp_min(1e-6))
+                if outputs.shape != expected.shape or not difference <= ALIKE:
                     raise SnellenError(f"'{original.spec}' gives other outputs after the conversion{remedy}")
     except SnellenError:
         raise

@@ -30,6 +30,7 @@ class ModelRequest:
     name: str
     """The text without the prefix of its source."""
     weights: str | Path | None = None
+    """A local file of weights, or "pretrained"."""
     classes: Sequence[str] | None = None
     """Names of the classes; a model that is untrained gets as many outputs."""
     heads: str | None = None
@@ -41,13 +42,21 @@ class LoadedModel:
     """A model with the settings of its classifier; the defaults are for a model that comes without settings."""
 
     model: nn.Module | Callable[[Tensor], Any]
+    """The module, or a black-box function from inputs to outputs."""
     name: str
+    """What it is called in records and messages."""
     mean: float | Sequence[float] = 0.0
+    """Mean of the normalisation, one number or one per channel."""
     std: float | Sequence[float] = 1.0
+    """Standard deviation of the normalisation, one number or one per channel."""
     geometry: Geometry = UNCROPPED
+    """How images are cropped and resized."""
     classes: tuple[str, ...] | None = None
+    """Names of the classes."""
     channels: int | None = None
+    """How many channels it takes; None where only its first convolution says."""
     rows: int | None = None
+    """Most images per pass; None for any number."""
     heads: str | None = None
     """What the outputs mean, where the source states it, such as "independent-labels"."""
     took_weights: bool = False
@@ -58,6 +67,12 @@ class LoadedModel:
     """What the user should know about it."""
 
 
+def graph_geometry(size: Sequence[int | None]) -> Geometry:
+    """Images resized to the (height, width) that a graph takes, without a crop; as they are where it takes any size."""
+    rows, columns = size
+    return Geometry((rows, columns) if rows is not None and columns is not None else None, crop=1.0)
+
+
 Loader = Callable[[ModelRequest], LoadedModel | Classifier]
 
 
@@ -66,12 +81,15 @@ class ModelSource:
     """A way to name a model."""
 
     name: str
+    """Its prefix, or its name where models are written without a prefix."""
     spec: str
     """How a model of this source is written."""
     what: str
+    """What its models are, for `snellen list models`."""
     needs: str
     """The extra that must be installed."""
     load: Loader
+    """Loads a model."""
     accepts: Callable[[str], bool] | None
     """Whether a text without a known prefix names a model of this source; None for a source with a prefix."""
     executes_code: bool
