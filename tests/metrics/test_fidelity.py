@@ -11,10 +11,11 @@ from snellen.classifier import Classifier
 from snellen.maps.explainer import case_of
 from snellen.maps.fills import BLACK, MEAN
 from snellen.maps.similarity import spearman
+from snellen.maps.superpixels import squares
 from snellen.metrics.adcc import Adcc, Coherency
 from snellen.metrics.completeness import Completeness
 from snellen.metrics.confidence import AverageDrop, LocalAccuracy
-from snellen.metrics.faithfulness import Faithfulness, LuminosityCalibration, grid
+from snellen.metrics.faithfulness import Faithfulness, LuminosityCalibration
 from snellen.metrics.infidelity import Infidelity
 from snellen.metrics.sensitivity import AvgSensitivity, MaxSensitivity, Robustness, perturb_inputs
 from snellen.metrics.stability import Stability
@@ -243,7 +244,7 @@ def test_a_map_with_nan_gets_no_score():
 
 def drops_of(scene, cells: int = 7) -> torch.Tensor:
     """A map that gives each pixel its share of what the classifier misses without its cell: the best there is."""
-    number = grid(cells, (24, 24))
+    number = squares(24, 24, cells)
     full = scene.classifier.output(scene.inputs, scene.targets, "probability")
     maps = torch.zeros(len(scene.targets), 24, 24)
     for cell in range(cells**2):
@@ -284,11 +285,11 @@ def test_fake_cam_is_neither_faithful_nor_calibrated():
 
 
 def test_a_size_that_cells_do_not_divide_leaves_no_pixel_out():
-    number = grid(7, (24, 10))
+    number = squares(24, 10, 7)
     assert number.unique().tolist() == list(range(49))
     sizes = number.flatten().bincount()
     assert (sizes.min().item(), sizes.max().item()) == (3 * 1, 4 * 2)
-    assert grid(7, (3, 2)).tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert squares(3, 2, 7).tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
 def test_removals_are_paid_once_for_both_metrics_and_all_methods():

@@ -223,7 +223,7 @@ class Classifier:
 
     def cached(self, key: Hashable, inputs: Images, targets: Targets, compute: Callable[[], T]) -> T:
         """The result of `compute`, cached per tensor. It must not depend on maps, because all methods use it."""
-        return self._cached(("kept", key), inputs, targets, compute)
+        return self._cached(("cached", key), inputs, targets, compute)
 
     def _cached(self, key: tuple[Any, ...], inputs: Tensor, targets: Tensor, compute: Callable[[], T]) -> T:
         return self._cache.get_or_compute(key, inputs, targets, compute, self._ledgers)

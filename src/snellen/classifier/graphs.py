@@ -74,6 +74,12 @@ def in_batches(run: Callable[[Tensor], Any], inputs: Tensor, least: int, most: i
     """The outputs for all rows, of a model that takes from `least` to `most` rows per call.
 
     Rows are independent in evaluation mode, so a short batch is filled up with copies of its first row.
+
+    Args:
+        run: makes one call of the model.
+        inputs: all rows.
+        least: smallest number of rows per call.
+        most: largest number of rows per call; None for no limit.
     """
     if least <= len(inputs) and (most is None or len(inputs) <= most):
         return run(inputs)

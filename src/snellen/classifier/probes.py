@@ -53,7 +53,7 @@ def call_order(module: nn.Module, run: Callable[[], Any]) -> tuple[str, ...]:
     return tuple(sorted(names, key=places.__getitem__))
 
 
-INDEPENDENT = (
+SIGMOID_REMEDY = (
     "say heads='independent-labels' with outputs='probabilities' where several labels may be right per image, or return the "
     "values before the sigmoid where one class is right"
 )
@@ -73,14 +73,14 @@ class OutputRange:
     """The smallest output."""
     high: float
     """The largest output."""
-    off_one: float
+    sum_error: float
     """Largest distance of a row's sum from 1."""
 
     @staticmethod
     def of(raw: Float[Tensor, "images classes"]) -> OutputRange:
         """Measured range of outputs."""
         return OutputRange(
-            images=len(raw), low=float(raw.min()), high=float(raw.max()), off_one=float((raw.sum(dim=1) - 1).abs().max())
+            images=len(raw), low=float(raw.min()), high=float(raw.max()), sum_error=float((raw.sum(dim=1) - 1).abs().max())
         )
 
     def __or__(self, other: OutputRange) -> OutputRange:
@@ -88,7 +88,7 @@ class OutputRange:
             images=self.images + other.images,
             low=min(self.low, other.low),
             high=max(self.high, other.high),
-            off_one=max(self.off_one, other.off_one),
+            sum_error=max(self.sum_error, other.sum_error),
         )
 
     @property
@@ -99,11 +99,18 @@ class OutputRange:
     @property
     def sums_to_one(self) -> bool:
         """Whether all rows look like softmax probabilities."""
-        return self.low >= 0 and self.off_one < 1e-3
+        return self.low >= 0 and self.sum_error < 1e-3
 
 
 def check_outputs(raw: Tensor, images: int, name: str, head: Head) -> None:
-    """Raises a SnellenError if the outputs are not one finite row per image, with as many values as the head needs."""
+    """Raises a SnellenError if the outputs are not one finite row per image, with as many values as the head needs.
+
+    Args:
+        raw: what the model returned.
+        images: how many images it received.
+        name: name of the model.
+        head: what the outputs are taken for.
+    """
     if raw.dim() != 2 or len(raw) != images:
         shape = "×".join(map(str, raw.shape))
         raise SnellenError(f"'{name}' returned {shape} for {images} images; it must return one row of logits per image")
@@ -116,11 +123,11 @@ def check_outputs(raw: Tensor, images: int, name: str, head: Head) -> None:
         raise SnellenError(f"'{name}' returned NaN or infinite outputs; check its weights and its normalisation")
 
 
-def check_output_range(span: OutputRange, name: str, head: Head, *, stated: bool, sigmoid: bool = False) -> str | None:
+def check_output_range(observed: OutputRange, name: str, head: Head, *, stated: bool, sigmoid: bool = False) -> str | None:
     """A warning if the outputs are probably not what they are taken for; raises a SnellenError if they cannot be.
 
     Args:
-        span: range of the outputs.
+        observed: range of the outputs.
         name: name of the model.
         head: what the outputs are taken for.
         stated: the user stated what the outputs are; logits may have any range, so this is accepted with a warning.
@@ -129,50 +136,50 @@ def check_output_range(span: OutputRange, name: str, head: Head, *, stated: bool
     if isinstance(head, Number):
         return None
     if head.form == "probabilities":
-        _check_probabilities(span, name, head)
+        _check_probabilities(observed, name, head)
         return None
     sigmoids = (
-        f"values in [0, 1] that do not sum to 1 ({span.low:.2g} to {span.high:.2g} over "
-        f"{span.images} image{'' if span.images == 1 else 's'})"
+        f"values in [0, 1] that do not sum to 1 ({observed.low:.2g} to {observed.high:.2g} over "
+        f"{observed.images} image{'' if observed.images == 1 else 's'})"
     )
-    likely = span.within_one and (sigmoid or _looks_like_sigmoids(span))
+    likely = observed.within_one and (sigmoid or _looks_like_sigmoids(observed))
     if stated:
-        kind = "probabilities" if span.sums_to_one else sigmoids if likely else ""
+        kind = "probabilities" if observed.sums_to_one else sigmoids if likely else ""
         return f"'{name}' returns {kind}; they are taken as logits, as was stated" if kind else None
-    if span.sums_to_one:
+    if observed.sums_to_one:
         raise SnellenError(
             f"'{name}' returns probabilities (each row sums to 1), not logits; "
             "leave out its softmax or say outputs='probabilities'"
         )
     if likely:
         raise SnellenError(
-            f"'{name}' returns {sigmoids}, as a sigmoid per class does; {INDEPENDENT}. "
+            f"'{name}' returns {sigmoids}, as a sigmoid per class does; {SIGMOID_REMEDY}. "
             "If these are logits, say outputs='logits'."
         )
-    if span.within_one and span.images >= ENOUGH_IMAGES:
-        return f"'{name}' returns {sigmoids}; they are taken as logits. If they come from a sigmoid, {INDEPENDENT}."
+    if observed.within_one and observed.images >= ENOUGH_IMAGES:
+        return f"'{name}' returns {sigmoids}; they are taken as logits. If they come from a sigmoid, {SIGMOID_REMEDY}."
     return None
 
 
-def _check_probabilities(span: OutputRange, name: str, head: Head) -> None:
+def _check_probabilities(observed: OutputRange, name: str, head: Head) -> None:
     """Refuses outputs that cannot be probabilities of this head."""
     if head.exclusive and head.smallest > 1:
-        if not span.sums_to_one:
-            hint = f"; where each is a sigmoid, {INDEPENDENT}" if span.within_one else ""
+        if not observed.sums_to_one:
+            hint = f"; where each is a sigmoid, {SIGMOID_REMEDY}" if observed.within_one else ""
             raise SnellenError(f"'{name}' must return probabilities, but its rows do not sum to 1{hint}")
-    elif not span.within_one:
+    elif not observed.within_one:
         raise SnellenError(
-            f"'{name}' must return probabilities, but its outputs go from {span.low:.2g} to {span.high:.2g}; "
+            f"'{name}' must return probabilities, but its outputs go from {observed.low:.2g} to {observed.high:.2g}; "
             "say outputs='logits' where they come before the sigmoid"
         )
 
 
-def _looks_like_sigmoids(span: OutputRange) -> bool:
+def _looks_like_sigmoids(observed: OutputRange) -> bool:
     """Whether the values of many images lie in [0, 1], some close to 0 and some close to 1.
 
     Logits of an untrained network may lie in [0, 1] too, but near their bias and not at both ends.
     """
-    return span.within_one and span.images >= ENOUGH_IMAGES and span.low < 0.1 and span.high > 0.9
+    return observed.within_one and observed.images >= ENOUGH_IMAGES and observed.low < 0.1 and observed.high > 0.9
 
 
 DETACHED = "its forward pass detaches its outputs from its inputs"

@@ -98,17 +98,17 @@ def trace_layer_to_logits(
         except _DifferError:
             return None
         rest = LayerToLogits(_with_frees(calls, two.end), two.end)
-        own = two.start[:1]
-        others = torch.cat([own, 0.5 * own, own.flip(1), torch.zeros_like(own)])
+        activations = two.start[:1]
+        others = torch.cat([activations, 0.5 * activations, activations.flip(1), torch.zeros_like(activations)])
         expected = run_replaced(layer, lambda _: others.clone(), lambda: run(image.repeat(4, 1, 1, 1)))
         try:
             logits = rest(others)
         except (RuntimeError, ValueError, TypeError, IndexError):  # some shape did not fit
             return None
-        near = logits.shape == expected.shape and torch.allclose(
+        is_same = logits.shape == expected.shape and torch.allclose(
             logits, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max())
         )
-    return rest if near else None
+    return rest if is_same else None
 
 
 def run_replaced(layer: nn.Module, replace: Callable[[Tensor], Tensor], run: Callable[[], Tensor]) -> Tensor:

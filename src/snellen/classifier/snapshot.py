@@ -36,7 +36,14 @@ def frozen(module: nn.Module, device: torch.device) -> nn.Module:
 
 
 def fingerprint(model: Any, mean: Tensor, std: Tensor, outputs: str) -> str:
-    """Sixteen hexadecimal digits that depend on weights, layers and normalisation, or on the source code of a function."""
+    """Sixteen hexadecimal digits that depend on weights, layers and normalisation, or on the source code of a function.
+
+    Args:
+        model: the module, graph or function.
+        mean: mean of the normalisation.
+        std: standard deviation of the normalisation.
+        outputs: what the outputs mean (see `Head.key`).
+    """
     digest = hashlib.sha256()
     digest.update(repr((mean.flatten().tolist(), std.flatten().tolist(), outputs)).encode())
     if isinstance(model, Graph):

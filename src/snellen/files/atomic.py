@@ -31,7 +31,13 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Writes a file that is complete on disk before it appears under its name."""
+    """Writes a file that is complete on disk before it appears under its name.
+
+    Args:
+        path: where it appears; a file that is there is replaced.
+        content: all bytes of the file.
+        private: whether only its owner may read it.
+    """
     with replacing(path, private=private) as temporary, open(temporary, "wb") as file:
         file.write(content)
         file.flush()

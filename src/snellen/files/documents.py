@@ -94,7 +94,13 @@ def parse_json(text: str, owner: str) -> Any:
 
 
 def read_json(path: Path, what: str, *, remedy: str) -> Any:
-    """Values from a JSON file that Snellen wrote."""
+    """Values from a JSON file that Snellen wrote.
+
+    Args:
+        path: the file.
+        what: what the file is, for the error message.
+        remedy: what the user can do about it, for the error message.
+    """
     return parse_json(read_text(path, what, remedy=remedy, most=None), f"'{path}'")
 
 

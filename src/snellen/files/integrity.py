@@ -34,7 +34,13 @@ def digest(content: bytes) -> str:
 
 
 def read_named(folder: Path, name: str, remedy: str) -> bytes:
-    """The content of a file that is named by its hash; checked once per process, and again after a change."""
+    """The content of a file that is named by its hash; checked once per process, and again after a change.
+
+    Args:
+        folder: where the file is.
+        name: its name: the hash of its content and an ending.
+        remedy: what the user can do if it is damaged, for the error message.
+    """
     path, match = folder / name, _NAME.fullmatch(name)
     if match is None:
         raise DamagedError(path, "this cannot be the name of such a file", remedy)
@@ -59,7 +65,13 @@ def dump_record(record: dict[str, Any]) -> bytes:
 
 
 def read_record(path: Path, remedy: str, shape: Any = dict) -> dict[str, Any]:
-    """The fields of a record without its checksum; a changed record, or one of the wrong type, is refused."""
+    """The fields of a record without its checksum; a changed record, or one of the wrong type, is refused.
+
+    Args:
+        path: the JSON file.
+        remedy: what the user can do if it is damaged, for the error message.
+        shape: the type that the record must have (see `check_shape`).
+    """
     try:
         record = parse_json(path.read_bytes().decode(), "it")
         if not isinstance(record, dict):

@@ -102,6 +102,16 @@ def from_dataset(
 
     PIL images are cropped and resized by `geometry`; tensors are used as they are and must be pixels in [0, 1], without
     normalisation. Where the classifier estimates a number (`numbers`), labels are numbers.
+
+    Args:
+        dataset: has a length and gives its items by index.
+        geometry: how PIL images are cropped and resized.
+        channels: of the classifier.
+        numbers: whether labels are numbers, for a classifier that estimates one.
+        show_channels: what pages show of images with many channels, counted from 1.
+        description: where the samples come from, for reports; the name of the class if None.
+        notes: sentences for the user, stored with the samples.
+        progress: called with (images checked, images in total).
     """
     try:
         count = len(dataset)

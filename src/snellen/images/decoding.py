@@ -260,9 +260,9 @@ def _plain(image: Image.Image, path: Path, reading: Reading) -> Image.Image:
 def _on_white(image: Image.Image) -> Image.Image:
     """The image on a white background, some rows at a time: three copies of a large image would take a gigabyte."""
     width, height = image.size
-    whole = Image.new("RGB", image.size)
+    canvas = Image.new("RGB", image.size)
     for top in range(0, height, 256):
         rows = image.crop((0, top, width, min(top + 256, height))).convert("RGBA")
         white = Image.new("RGBA", rows.size, (255, 255, 255, 255))
-        whole.paste(Image.alpha_composite(white, rows).convert("RGB"), (0, top))
-    return whole
+        canvas.paste(Image.alpha_composite(white, rows).convert("RGB"), (0, top))
+    return canvas

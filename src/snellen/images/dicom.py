@@ -98,7 +98,13 @@ def is_dicom(path: Path) -> bool:
 
 
 def decode_dicom(path: Path, reading: Reading, content: io.BytesIO | None = None) -> DecodedDicom:
-    """One frame of a DICOM file, or of its content, as pixels in [0, 1]: rescaled, windowed, and white for high values."""
+    """One frame of a DICOM file, or of its content, as pixels in [0, 1]: rescaled, windowed, and white for high values.
+
+    Args:
+        path: of the file; only for messages where there is `content`.
+        reading: window and frame.
+        content: what the file holds, such as a member of an archive.
+    """
     name = f"'{path}'"
     if content is None and not path.is_file():
         problem = "is not an ordinary file and cannot be read" if path.exists() else "does not exist"

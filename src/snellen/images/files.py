@@ -210,7 +210,16 @@ def from_files(
     unreadable: str = "refuse",
     progress: Progress | None = None,
 ) -> Samples:
-    """Unlabelled samples from a list of image files."""
+    """Unlabelled samples from a list of image files.
+
+    Args:
+        paths: the files; a path is also the id of its sample.
+        geometry: how images are cropped and resized.
+        channels: of the classifier: 3, 1 for greyscale, or any number for TIFF and .npy files.
+        reading: how stored values become pixels.
+        unreadable: "refuse" or "skip" files that cannot be decoded.
+        progress: called with (images checked, images in total).
+    """
     if not paths:
         raise SnellenError("there are no pictures: the list of files is empty")
     entries = [Entry(str(path), os.path.abspath(path)) for path in paths]

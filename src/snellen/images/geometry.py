@@ -100,11 +100,11 @@ class Geometry:
 
     def mask(self, mask: np.ndarray) -> Bool[Tensor, "height width"]:
         """A cropped and resized mask; a pixel is true if at least half of it was."""
-        whole = Image.fromarray(np.where(mask, 255, 0).astype(np.uint8))
+        levels = Image.fromarray(np.where(mask, 255, 0).astype(np.uint8))
         if self.size is not None:
             rows, columns = self.size
-            whole = whole.resize((columns, rows), Image.Resampling.BOX, box=self.window(*whole.size))
-        return torch.from_numpy(np.array(whole) >= 128)
+            levels = levels.resize((columns, rows), Image.Resampling.BOX, box=self.window(*levels.size))
+        return torch.from_numpy(np.array(levels) >= 128)
 
     def boxes(self, boxes: Sequence[Box], width: int, height: int) -> Bool[Tensor, "height width"]:
         """A mask of boxes, cropped and resized; a box that is partly visible covers at least one pixel.

@@ -15,7 +15,14 @@ SMALLEST = 2
 
 
 def check_size(width: int, height: int, name: str, channels: int = 1) -> None:
-    """Refuses images that are too small or too large, before they are decoded."""
+    """Refuses images that are too small or too large, before they are decoded.
+
+    Args:
+        width: in pixels.
+        height: in pixels.
+        name: the file, for the error message.
+        channels: how many values a pixel has.
+    """
     if min(width, height) < SMALLEST:
         raise UnreadablePictureError(f"{name} is {width}×{height} pixels; a picture needs at least {SMALLEST}×{SMALLEST}")
     if width * height > MOST_PIXELS:

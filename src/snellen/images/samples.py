@@ -200,7 +200,13 @@ def check_samples(
 
 
 def from_list(samples: Sequence[Any], *, numbers: bool = False, progress: Progress | None = None) -> Samples:
-    """Samples from a list of `Sample`."""
+    """Samples from a list of `Sample`.
+
+    Args:
+        samples: the samples, with pixels in [0, 1].
+        numbers: whether labels are numbers, for a classifier that estimates one.
+        progress: called with (images checked, images in total).
+    """
     if not samples:
         raise SnellenError("there are no samples: the list is empty")
     for place, sample in enumerate(samples):

@@ -70,11 +70,11 @@ class MapsMadeElsewhere:
         """The same maps, each read once and assigned to its image; mistakes are refused.
 
         Args:
-            samples: The images.
-            size: Their height and width as the model receives them.
-            channels: Of the model.
-            classes: Names of all outputs, which names of maps may end with.
-            complete: Whether every image must have a map; otherwise only those with a target need one.
+            samples: the images.
+            size: their height and width as the model receives them.
+            channels: of the model.
+            classes: names of all outputs, which names of maps may end with.
+            complete: whether every image must have a map; otherwise only those with a target need one.
         """
         name = self.traits.name
         keys = self._assign(samples, classes)
@@ -186,9 +186,9 @@ def maps_made_elsewhere(maps: Any, value_range: Any = None) -> list[MapsMadeElse
     """The maps that a user names, found but not yet compared with the images.
 
     Args:
-        maps: By name: a folder, an .npz or .safetensors file, a dictionary of arrays by picture id, or an array with a map
+        maps: by name: a folder, an .npz or .safetensors file, a dictionary of arrays by picture id, or an array with a map
             per image.
-        value_range: What black and white of PNG files mean.
+        value_range: what black and white of PNG files mean.
     """
     if maps is None:
         maps = {}

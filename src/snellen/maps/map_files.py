@@ -44,9 +44,9 @@ def find_maps(name: str, source: Any, value_range: Range | None) -> dict[str, St
     """The maps in a folder, in a file, or in a dictionary of arrays, by their id.
 
     Args:
-        name: How the user calls the maps.
-        source: A folder, an .npz or .safetensors file, or a mapping from ids to arrays.
-        value_range: The values that black and white of PNG files mean.
+        name: how the user calls the maps.
+        source: a folder, an .npz or .safetensors file, or a mapping from ids to arrays.
+        value_range: the values that black and white of PNG files mean.
     """
     if isinstance(source, Mapping):
         return {

@@ -79,10 +79,10 @@ def ssim(
     covariance = sample * (product - mean_a * mean_b)
     c1, c2 = (0.01 * span) ** 2, (0.03 * span) ** 2
     values = (2 * mean_a * mean_b + c1) * (2 * covariance + c2) / ((mean_a**2 + mean_b**2 + c1) * (spread + c2))
-    whole = torch.ones_like(values)
+    counted = torch.ones_like(values)
     if within is not None:  # a window counts if all its pixels do
-        whole = 1 - functional.max_pool2d((~within).double(), window, stride=1)
-    mean = (values.nan_to_num() * whole).sum(dim=(1, 2)) / whole.sum(dim=(1, 2))
+        counted = 1 - functional.max_pool2d((~within).double(), window, stride=1)
+    mean = (values.nan_to_num() * counted).sum(dim=(1, 2)) / counted.sum(dim=(1, 2))
     return mean.masked_fill(~((span > 0) & span.isfinite()).flatten(), torch.nan).to(first.dtype)
 
 

@@ -37,7 +37,13 @@ _lock = threading.Lock()
 
 
 def superpixels(classifier: Classifier, inputs: Images, how: Segmentation) -> Int[Tensor, "batch height width"]:
-    """The number of each pixel's superpixel, counted from 0 in every image."""
+    """The number of each pixel's superpixel, counted from 0 in every image.
+
+    Args:
+        classifier: converts inputs to colours.
+        inputs: the images.
+        how: the algorithm, and the colours that it sees.
+    """
     colours = (inputs if how == "quickshift-inputs" else classifier.to_pixels(inputs)).detach().cpu()
     if colours.shape[1] != 3:
         colours = colours.mean(dim=1, keepdim=True).expand(-1, 3, -1, -1)
@@ -109,7 +115,13 @@ def pad_blocks(blocks: Sequence[Tensor], shape: tuple[int, ...]) -> Float[Tensor
 
 
 def squares(height: int, width: int, cells: int = CELLS) -> Int[Tensor, "height width"]:
-    """The number of each pixel's square in a grid of `cells` by `cells`; at most one square per pixel."""
+    """The number of each pixel's square in a grid of `cells` by `cells`, row by row; at most one square per pixel.
+
+    Squares differ by a pixel where the sides are not divisible.
+
+    >>> squares(2, 3, 2).tolist()
+    [[0, 0, 1], [2, 2, 3]]
+    """
     rows, columns = min(cells, height), min(cells, width)
     down, right = torch.arange(height) * rows // height, torch.arange(width) * columns // width
     return down[:, None] * columns + right

@@ -15,7 +15,7 @@ from snellen.plugins.registry import method
 from snellen.plugins.traits import TraitEvidence
 from snellen.types import Images, Maps, Output, Passes, Rng, Targets
 
-NUDGE = 0.01
+SIGMA_STEP = 0.01
 """Step in sigma, in pixels, by which the published code measures how a wider blur changes the image."""
 
 
@@ -72,7 +72,7 @@ class BlurIG:
             tall = rows @ images
             blurred = tall @ columns
             change = tall @ columns_change
-            change += (rows_change @ images) @ (columns + NUDGE * columns_change)
+            change += (rows_change @ images) @ (columns + SIGMA_STEP * columns_change)
             gradient, _ = classifier.gradient(blurred.flatten(0, 1), targets.repeat_interleave(len(sigmas)), of=self.of)
             total -= torch.einsum("bs...,bs...->b...", gradient.view(blurred.shape), change)
         return fold(total * (self.max_sigma / self.steps), self.fold)
@@ -82,9 +82,9 @@ def blurs(
     sigmas: Float[np.ndarray, " steps"], size: int
 ) -> tuple[Float[Tensor, "steps size size"], Float[Tensor, "steps size size"]]:
     """For each width, the matrix that blurs a line of so many pixels, and how it changes per pixel of width."""
-    weights, wider = _gaussians(sigmas, size), _gaussians(sigmas + NUDGE, size)
+    weights, wider = _gaussians(sigmas, size), _gaussians(sigmas + SIGMA_STEP, size)
     distance = torch.from_numpy(np.abs(np.subtract.outer(np.arange(size), np.arange(size))))
-    return torch.from_numpy(weights)[:, distance], torch.from_numpy((wider - weights) / NUDGE)[:, distance]
+    return torch.from_numpy(weights)[:, distance], torch.from_numpy((wider - weights) / SIGMA_STEP)[:, distance]
 
 
 def _gaussians(sigmas: Float[np.ndarray, " steps"], size: int) -> Float[np.ndarray, "steps size"]:

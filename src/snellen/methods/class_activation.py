@@ -42,9 +42,9 @@ def class_activation_method(
     `__call__` (upsamples the grid), `passes` and `cache_key`.
 
     Args:
-        name: As for `method`, like all arguments that are not listed here.
+        name: as for `method`, like all arguments that are not listed here.
         gradients: False for a method that needs none: it defines `coarse(features)`.
-        ranges: The values worth trying of all settings but `layer`.
+        ranges: the values worth trying of all settings but `layer`.
     """
 
     def register(plugin: type[T]) -> type[T]:
@@ -104,9 +104,9 @@ def upsample(
     """Grids at the image's size, interpolated linearly between the centres of their cells.
 
     Args:
-        grids: One or more grids of the same image size.
-        inputs: Images of the size that the grids get.
-        corners: Puts the centres of the outermost cells on the image's corners, which shifts and stretches the map.
+        grids: one or more grids of the same image size.
+        inputs: images of the size that the grids get.
+        corners: puts the centres of the outermost cells on the image's corners, which shifts and stretches the map.
     """
     size = inputs.shape[2:]
     return functional.interpolate(grids[:, None], size=size, mode="bilinear", align_corners=corners).squeeze(1)

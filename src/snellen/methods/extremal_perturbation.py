@@ -18,7 +18,7 @@ from snellen.types import Images, Maps, Output, Passes, Rng, Targets
 Grids = Float[Tensor, "masks rows columns"]
 
 RATE = 0.02
-WEIGHT, GENTLE = 1200.0, 0.005
+WEIGHT, START_SHARE = 1200.0, 0.005
 """Final weight of the penalty for a wrong area (the paper's 300, doubled twice), and the share of it at the start.
 
 The penalty pushes the ranked values of the mask apart. With full weight from the start it would do so before the target's
@@ -26,13 +26,13 @@ gradient has ordered them, and a hundred steps would end in regions that keep no
 """
 
 TEMPERATURE = 1 / 20
-NOWHERE, LEAST = -1e9, 40.0
+OUTSIDE, FAR_EXPONENT = -1e9, 40.0
 """The value of a cell that does not exist, and the negative logarithm of its weight, which is next to nothing."""
 
 REACH = 5
 """In cells: the bump of a cell is below 2 % of its height from there on."""
 
-FINER = 2
+POINTS_PER_SIDE = 2
 """The mask is computed at this many points per cell and upsampled linearly; its bumps are several cells wide."""
 
 TIE = 1e-6
@@ -97,7 +97,7 @@ class ExtremalPerturbation:
         cells = torch.full((len(areas), self.cells, self.cells), START).to(inputs)
         descent, evenly = Momentum(RATE), influence(cells)
         for step in range(self.steps):
-            weight = WEIGHT * GENTLE ** (1 - (step + 1) / self.steps)
+            weight = WEIGHT * START_SHARE ** (1 - (step + 1) / self.steps)
             with torch.enable_grad():
                 leaf = cells.detach().requires_grad_()
                 fine = smooth_masks(leaf)
@@ -124,8 +124,8 @@ def smooth_masks(cells: Grids) -> Float[Tensor, "masks tall wide"]:
     _, rows, columns = cells.shape
     bumps, full = _bumps().to(cells), torch.ones_like(cells[:1])
     largest, most = (_SoftLargest.apply(grid, bumps) for grid in (cells, full))  # type: ignore[no-untyped-call]
-    points = (largest / most).clamp_max(1).view(-1, FINER**2, rows, columns)
-    return functional.pixel_shuffle(points, FINER).squeeze(1)
+    points = (largest / most).clamp_max(1).view(-1, POINTS_PER_SIDE**2, rows, columns)
+    return functional.pixel_shuffle(points, POINTS_PER_SIDE).squeeze(1)
 
 
 class _SoftLargest(torch.autograd.Function):
@@ -138,12 +138,12 @@ class _SoftLargest(torch.autograd.Function):
     def forward(ctx: Any, cells: Tensor, bumps: Tensor) -> Tensor:
         side = 2 * REACH + 1
         # Only cells that exist take part: empty ones beyond the border, or copies, would attract or repel the area.
-        padded = functional.pad(cells, (REACH,) * 4, value=NOWHERE)
+        padded = functional.pad(cells, (REACH,) * 4, value=OUTSIDE)
         ctx.size = cells.shape[1:]
         means, slopes = [], []
         for grid in padded:
-            near = functional.unfold(grid[None, None], side)
-            heights = (near * bumps[..., None]).clamp_min_(-LEAST * TEMPERATURE)
+            neighbours = functional.unfold(grid[None, None], side)
+            heights = (neighbours * bumps[..., None]).clamp_min_(-FAR_EXPONENT * TEMPERATURE)
             weights = (heights / TEMPERATURE).exp_()
             total = weights.sum(dim=1, keepdim=True)
             mean = heights.mul(weights).sum(dim=1, keepdim=True).div_(total)
@@ -157,11 +157,11 @@ class _SoftLargest(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
         slopes, bumps = ctx.saved_tensors
-        near = [
+        gradients = [
             (slope * bumps[..., None]).mul_(upstream_row[:, None]).sum(dim=0)
             for slope, upstream_row in zip(slopes, upstream[0], strict=True)
         ]
-        return functional.fold(torch.stack(near), ctx.size, 2 * REACH + 1, padding=REACH)[:, 0], None
+        return functional.fold(torch.stack(gradients), ctx.size, 2 * REACH + 1, padding=REACH)[:, 0], None
 
 
 def influence(cells: Grids) -> Float[Tensor, "1 rows columns"]:
@@ -177,7 +177,7 @@ def influence(cells: Grids) -> Float[Tensor, "1 rows columns"]:
 
 def _bumps() -> Float[Tensor, "points neighbours"]:
     """The height, at each point of a cell, of the bumps of the cells around: flat for one cell, then a Gaussian's flank."""
-    inside = (torch.arange(FINER) + 0.5) / FINER - 0.5
+    inside = (torch.arange(POINTS_PER_SIDE) + 0.5) / POINTS_PER_SIDE - 0.5
     away = inside[:, None] - torch.arange(-REACH, REACH + 1)
     distance = (away[:, None, :, None].square() + away[None, :, None, :].square()).sqrt()
     return torch.exp(-(distance - 1).clamp_min(0).square() / 4).flatten(2).flatten(0, 1)
@@ -217,7 +217,13 @@ def blurred(inputs: Images) -> Float[Tensor, "batch levels channels height width
 def perturbed(
     pyramid: Float[Tensor, "batch levels channels height width"], owners: Int[Tensor, " masks"], masks: Grids
 ) -> Float[Tensor, "masks channels height width"]:
-    """Each owner's image, sharp where its mask is 1, most blurred where it is 0, linear between levels."""
+    """Each owner's image, sharp where its mask is 1, most blurred where it is 0, linear between levels.
+
+    Args:
+        pyramid: each image under every blur.
+        owners: index of the image that each mask belongs to.
+        masks: numbers in [0, 1], one mask per row.
+    """
     height, width = masks.shape[1:]
     depth = ((1 - masks) * (LEVELS - 1)).flatten()
     below = depth.detach().floor().clamp_(0, LEVELS - 2)

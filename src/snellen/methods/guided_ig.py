@@ -13,7 +13,7 @@ from snellen.maps.folding import Fold, fold
 from snellen.plugins.registry import method
 from snellen.types import Images, Maps, Output, Passes, Rng, Targets
 
-CLOSE = 1e-9
+SMALLEST_GAP = 1e-9
 """The remaining distance at which the published code ends a step."""
 
 Doubles = Float64[np.ndarray, " features"]
@@ -100,7 +100,7 @@ class GuidedIG:
         steepness = np.abs(gradient[free])
         gap = float(length.sum() * (step / self.steps) - (length * share).sum())
         # Group by group of values, the least steep first.
-        while gap > CLOSE and len(free):
+        while gap > SMALLEST_GAP and len(free):
             chosen = least(steepness, int(self.fraction * (len(share) - 1)))
             moving = free[chosen]
             room = ahead - share[moving]

@@ -96,11 +96,12 @@ class Iba:
             features = classifier.layer_features(inputs, self.layer_in(classifier, inputs)).double().cpu()
             if count and features.shape[1:] != mean.shape:
                 raise SnellenError("iba is fitted to images of one size only; give the size that the classifier takes")
-            own = features.mean(dim=0)
+            batch_mean = features.mean(dim=0)
             total = count + len(features)
             # Chan, Golub, LeVeque 1979: the sums of squares of two parts, joined without loss of digits.
-            square = square + (features - own).square().sum(dim=0) + (own - mean).square() * (count * len(features) / total)
-            mean = mean + (own - mean) * (len(features) / total)
+            gap = batch_mean - mean
+            square = square + (features - batch_mean).square().sum(dim=0) + gap.square() * (count * len(features) / total)
+            mean = mean + gap * (len(features) / total)
             used = used + (features != 0).double().sum(dim=0)
             count = total
         if count == 0:

@@ -83,7 +83,16 @@ class IntegratedGradients:
 
 
 def integrated(classifier: Classifier, start: Images, inputs: Images, targets: Targets, *, steps: int, of: Output) -> Images:
-    """Each input value's share of the rise of the output on the straight line from `start`."""
+    """Each input value's share of the rise of the output on the straight line from `start`.
+
+    Args:
+        classifier: the model.
+        start: where the line begins, for each image.
+        inputs: where the line ends.
+        targets: the target class of each image.
+        steps: number of Gauss-Legendre nodes on the line.
+        of: which output of the target.
+    """
     places, weights = (torch.from_numpy(values).to(inputs) for values in np.polynomial.legendre.leggauss(steps))
     gradient, _ = _along(classifier, start, inputs, targets, (places + 1) / 2, weights / 2, of)
     return (inputs - start) * gradient
@@ -92,7 +101,16 @@ def integrated(classifier: Classifier, start: Images, inputs: Images, targets: T
 def integrated_within(
     classifier: Classifier, start: Images, inputs: Images, targets: Targets, *, tolerance: float, of: Output
 ) -> Images:
-    """The same with as many steps for each image as its sum needs to meet the rise."""
+    """The same with as many steps for each image as its sum needs to meet the rise.
+
+    Args:
+        classifier: the model.
+        start: where the line begins, for each image.
+        inputs: where the line ends.
+        targets: the target class of each image.
+        tolerance: largest gap between the sum and the rise, as a share of the rise.
+        of: which output of the target.
+    """
     difference = inputs - start
     weights = torch.full((FEWEST + 1,), 1 / FEWEST).to(inputs)
     weights[[0, -1]] /= 2

@@ -97,26 +97,26 @@ def coalitions(count: int, samples: int, rng: Rng) -> tuple[Bool[Tensor, "choice
     mass = np.array([(1 if 2 * n == count else 2) / (n * (count - n)) for n in sizes])
     keeps: list[np.ndarray] = []
     weights: list[np.ndarray] = []
-    left, done = samples, 0
+    remaining, sizes_done = samples, 0
     for n in sizes:
-        both = math.comb(count, n) * (1 if 2 * n == count else 2)
-        if left * mass[done] < both * mass[done:].sum() * (1 - 1e-9):
+        count_of_pair = math.comb(count, n) * (1 if 2 * n == count else 2)
+        if remaining * mass[sizes_done] < count_of_pair * mass[sizes_done:].sum() * (1 - 1e-9):
             break
-        some = np.zeros((math.comb(count, n), count), dtype=bool)
-        for row, members in zip(some, itertools.combinations(range(count), n), strict=True):
+        subsets = np.zeros((math.comb(count, n), count), dtype=bool)
+        for row, members in zip(subsets, itertools.combinations(range(count), n), strict=True):
             row[list(members)] = True
-        keeps.append(some if 2 * n == count else np.concatenate([some, ~some]))
-        weights.append(np.full(both, mass[done] / both))
-        left, done = left - both, done + 1
-    if done < len(mass) and left > 0:
-        pairs = math.ceil(left / 2)
-        share = np.cumsum(mass[done:]) / mass[done:].sum()
+        keeps.append(subsets if 2 * n == count else np.concatenate([subsets, ~subsets]))
+        weights.append(np.full(count_of_pair, mass[sizes_done] / count_of_pair))
+        remaining, sizes_done = remaining - count_of_pair, sizes_done + 1
+    if sizes_done < len(mass) and remaining > 0:
+        pairs = math.ceil(remaining / 2)
+        share = np.cumsum(mass[sizes_done:]) / mass[sizes_done:].sum()
         chosen = rng.uniform("kernel-shap sizes", (pairs,))[0].numpy()
-        size = 1 + done + np.minimum(np.searchsorted(share, chosen, side="right"), len(share) - 1)
+        size = 1 + sizes_done + np.minimum(np.searchsorted(share, chosen, side="right"), len(share) - 1)
         rank = rng.uniform("kernel-shap members", (pairs, count))[0].numpy().argsort(axis=1).argsort(axis=1)
-        some = rank < size[:, None]
-        keeps.append(np.stack([some, ~some], axis=1).reshape(-1, count)[:left])
-        weights.append(np.full(left, mass[done:].sum() / left))
+        subsets = rank < size[:, None]
+        keeps.append(np.stack([subsets, ~subsets], axis=1).reshape(-1, count)[:remaining])
+        weights.append(np.full(remaining, mass[sizes_done:].sum() / remaining))
     if not keeps:
         return torch.empty(0, count, dtype=torch.bool), torch.empty(0, dtype=torch.float64)
     return torch.from_numpy(np.concatenate(keeps)), torch.from_numpy(np.concatenate(weights))
@@ -133,6 +133,13 @@ def shapley(
 
     Every superpixel starts with an even part of the whole; what is fitted is the smallest change whose sum is zero and
     that fits the coalitions. Superpixels beyond an image's count pad it and get zero, as do choices of weight zero.
+
+    Args:
+        keeps: 1 for each superpixel in each coalition, 0 for one that is removed.
+        weights: the kernel's weight of each coalition.
+        rises: how far each coalition's output lies above that of the filled image.
+        whole: the rise from the filled image to the image.
+        counts: number of superpixels of each image.
     """
     real = (torch.arange(keeps.shape[2], device=keeps.device) < counts[:, None]).to(keeps)
     even = real * (whole / counts)[:, None]

@@ -101,11 +101,11 @@ def surrogate(
     The first sample must keep everything: the distance of a copy that keeps n of m superpixels from it is 1 - sqrt(n / m).
     """
     distance = 1 - (keeps.sum(dim=2) / keeps[:, :1].sum(dim=2)).sqrt()
-    near = (-0.5 * (distance / WIDTH) ** 2).exp()
-    share = near / near.sum(dim=1, keepdim=True)
+    proximity = (-0.5 * (distance / WIDTH) ** 2).exp()
+    share = proximity / proximity.sum(dim=1, keepdim=True)
     centred = keeps - torch.einsum("bs,bsm->bm", share, keeps)[:, None]
     rise = outputs - (share * outputs).sum(dim=1, keepdim=True)
-    heavy = (near[..., None] * centred).transpose(1, 2)
+    heavy = (proximity[..., None] * centred).transpose(1, 2)
     penalty = PENALTY * torch.eye(keeps.shape[2], dtype=keeps.dtype, device=keeps.device)
     weights: Tensor = torch.linalg.solve(heavy @ centred + penalty, heavy @ rise[..., None])
     return weights[..., 0]

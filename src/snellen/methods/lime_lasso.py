@@ -75,8 +75,8 @@ class LimeLasso:
         squares = (inputs - start).double().square().sum(dim=1).flatten(1)
         energy = squares.new_zeros(len(inputs), max(counts)).scatter_add(1, labels.flatten(1), squares)
         distance = torch.einsum("bsm,bm->bs", 1 - chosen, energy)
-        near = (-distance / (2 * WIDTH**2)).exp()
-        weights = lasso(chosen, torch.stack(outputs).double(), near, self.penalty)
+        proximity = (-distance / (2 * WIDTH**2)).exp()
+        weights = lasso(chosen, torch.stack(outputs).double(), proximity, self.penalty)
         return weights.gather(1, labels.flatten(1)).view(labels.shape).to(inputs.dtype)
 
 
@@ -94,6 +94,12 @@ def lasso(
     """The weights w that minimise the weighted mean of (output - w·features - intercept)² / 2 + penalty Σ|w|, row by row.
 
     Beck & Teboulle's accelerated proximal gradient with restarts; a column of zeros gets weight zero.
+
+    Args:
+        features: 1 for each superpixel that a copy keeps, 0 for one that is removed.
+        outputs: the output for each copy.
+        importance: the weight of each copy.
+        penalty: weight of the sum of magnitudes.
     """
     share = (importance / importance.sum(dim=1, keepdim=True))[..., None]
     centred = features - (share * features).sum(dim=1, keepdim=True)

@@ -256,7 +256,7 @@ def _mark(tensor: Tensor) -> _Mark:
     return _Mark(deep=False) if mark is None else mark
 
 
-# Ways back ------------------------------------------------------------------------------------------------------------
+# Backward passes ----------------------------------------------------------------------------------------------------
 
 
 class _Send(torch.autograd.Function):

@@ -112,9 +112,9 @@ class Box:
             (-1.0, low.expand_as(layer.values), of_sign(layer.weight, 1)),
             (-1.0, high.expand_as(layer.values), of_sign(layer.weight, -1)),
         ]
-        ways = [(sign, values, *layer.forward(values, weight)) for sign, values, weight in parts]
-        ratio = per_unit(relevance, sum((sign * total for sign, _, total, _ in ways), torch.zeros_like(relevance)))
-        return sum((sign * values * back(ratio) for sign, values, _, back in ways), torch.zeros_like(layer.values))
+        terms = [(sign, values, *layer.forward(values, weight)) for sign, values, weight in parts]
+        ratio = per_unit(relevance, sum((sign * total for sign, _, total, _ in terms), torch.zeros_like(relevance)))
+        return sum((sign * values * back(ratio) for sign, values, _, back in terms), torch.zeros_like(layer.values))
 
 
 def of_sign(values: Tensor, sign: int) -> Tensor:

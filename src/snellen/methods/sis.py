@@ -83,8 +83,8 @@ class Sis:
                 needed = _needed(output, self.threshold)
             subset = torch.where((output >= needed)[:, None], step, subset)
             fall = (gradient * difference).sum(dim=1).flatten(1).masked_fill(~present, torch.inf)
-            least = fall.topk(min(self.per_step, int(present[0].sum())), dim=1, largest=False).indices
-            removed.scatter_(1, least, step + 1)
+            least_needed = fall.topk(min(self.per_step, int(present[0].sum())), dim=1, largest=False).indices
+            removed.scatter_(1, least_needed, step + 1)
         return _subset_map(removed, subset, steps, self.ranked).to(inputs.dtype).view(batch, height, width)
 
 
@@ -138,10 +138,12 @@ class SisRemoval:
         needed = _needed(output, self.threshold)
         subset = torch.zeros(len(inputs), 1, dtype=torch.long, device=inputs.device)
         for step in range(1, count):
-            left = present.nonzero()[:, 1].view(len(inputs), -1)
-            outputs = probabilities(present[:, None].expand(-1, left.shape[1], -1).scatter(2, left[..., None], False))
+            remaining = present.nonzero()[:, 1].view(len(inputs), -1)
+            outputs = probabilities(
+                present[:, None].expand(-1, remaining.shape[1], -1).scatter(2, remaining[..., None], False)
+            )
             output, best = outputs.max(dim=1)
-            removed_square = left.gather(1, best[:, None])
+            removed_square = remaining.gather(1, best[:, None])
             present.scatter_(1, removed_square, False)
             removed.scatter_(1, removed_square, step)
             subset = torch.where((output >= needed)[:, None], step, subset)

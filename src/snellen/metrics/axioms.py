@@ -58,14 +58,14 @@ class ImplementationInvariance(CurveMetric):
         rewrites = possible_rewrites(case.classifier, size)
         if not rewrites:
             return case.maps.new_empty(len(case), 0)
-        own = case.classifier.cached_outputs(case.inputs, case.targets).logit
+        original = case.classifier.cached_outputs(case.inputs, case.targets).logit
         columns = []
         for name in rewrites:
             variant = rewrite(case.classifier, name, size)
             logit = variant.scores([(case.inputs, case.targets)], "logit")
-            again = case.explain(case.inputs, classifier=variant, rng=rng)
-            inexact = (logit - own).abs() > SAME * (1 + own.abs())
-            columns.append(_change(case.maps, again, _norm(case.maps)).masked_fill(inexact, torch.nan))
+            variant_maps = case.explain(case.inputs, classifier=variant, rng=rng)
+            inexact = (logit - original).abs() > SAME * (1 + original.abs())
+            columns.append(_change(case.maps, variant_maps, _norm(case.maps)).masked_fill(inexact, torch.nan))
         return torch.stack(columns, dim=1)
 
     def score(self, curve: Float[Tensor, "batch rewrites"]) -> Float[Tensor, " batch"]:
@@ -128,9 +128,9 @@ class Linearity:
         total, other = self._variants(case, rng)
         of_other = case.explain(case.inputs, classifier=other, rng=rng)
         of_sum = case.explain(case.inputs, classifier=total, rng=rng)
-        own, rest = self.weight, 1 - self.weight
-        expected = own * case.maps.double() + rest * of_other.double()
-        return _change(expected, of_sum, own * _norm(case.maps) + rest * _norm(of_other))
+        weight, partner_weight = self.weight, 1 - self.weight
+        expected = weight * case.maps.double() + partner_weight * of_other.double()
+        return _change(expected, of_sum, weight * _norm(case.maps) + partner_weight * _norm(of_other))
 
     def _variants(self, case: Case, rng: Rng) -> tuple[Classifier, Classifier]:
         """The sum and the partner."""
@@ -180,8 +180,8 @@ class InputInvariance:
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         variant = shift_inputs(case.classifier, self.shift, case.size)
-        again = case.explain(case.inputs + self.shift, classifier=variant, rng=rng)
-        return _change(case.maps, again, _norm(case.maps))
+        variant_maps = case.explain(case.inputs + self.shift, classifier=variant, rng=rng)
+        return _change(case.maps, variant_maps, _norm(case.maps))
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """One map."""

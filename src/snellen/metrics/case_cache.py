@@ -26,4 +26,4 @@ def cached_per_case(case: Case, key: Hashable, compute: Callable[[], T]) -> T:
 
 def output_parts(*variant: Hashable) -> dict[Hashable, Passes]:
     """Cost of the outputs for the unchanged image, of the classifier or a variant; paid once for all metrics and methods."""
-    return {("images", "answered", *variant): Passes(forward=1)}
+    return {("images", "outputs", *variant): Passes(forward=1)}

@@ -59,10 +59,11 @@ class CheckpointSensitivity(CurveMetric):
         columns = []
         for step in range(self.states):
             state = saved[round(step * (len(saved) - 1) / max(1, self.states - 1))]
-            own = state.cached_outputs(case.inputs, case.targets).predicted
-            explained = own.where(own >= 0, case.targets) if self.target == "own" else case.targets  # -1: no to the target
+            prediction = state.cached_outputs(case.inputs, case.targets).predicted
+            # -1 means no to the target, which is then explained.
+            explained = prediction.where(prediction >= 0, case.targets) if self.target == "own" else case.targets
             maps = case.explain(case.inputs, targets=explained, classifier=state, rng=rng)
-            columns.append((1 - likeness(case.maps, maps, self.likeness)).masked_fill(own == predicted, torch.nan))
+            columns.append((1 - likeness(case.maps, maps, self.likeness)).masked_fill(prediction == predicted, torch.nan))
         return torch.stack(columns, dim=1)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:

@@ -10,13 +10,14 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.classifier.outputs import TargetOutputs
 from snellen.maps.fills import MEAN
 from snellen.maps.similarity import correlation
+from snellen.maps.superpixels import squares
 from snellen.metrics.case_cache import output_parts
 from snellen.metrics.rounding import within_rounding
 from snellen.plugins.registry import metric
@@ -160,7 +161,7 @@ class GridCells:
 
     def masks(self, size: tuple[int, int], rng: Rng) -> Iterator[Bool[Tensor, "rows height width"]]:
         """The mask of each group, for every sample or with one row for all samples."""
-        number = grid(self.cells, size)
+        number = squares(*size, self.cells)
         for cell in range(len(self.names(size))):
             yield (number == cell).unsqueeze(0)
 
@@ -186,16 +187,6 @@ class RandomSubsets:
             numbers = rng.child(f"faithfulness/subset/{subset}").uniform("lots", (pixels,))
             chosen = numbers.topk(pixels_per_set, dim=1).indices
             yield torch.zeros(len(rng), pixels, dtype=torch.bool).scatter_(1, chosen, True).view(-1, *size)
-
-
-def grid(cells: int, size: tuple[int, int]) -> Int[Tensor, "height width"]:
-    """The number of each pixel's cell, row by row; cells differ by a pixel where the sides are not divisible.
-
-    >>> grid(2, (2, 3)).tolist()
-    [[0, 0, 1], [2, 2, 3]]
-    """
-    down, across = (torch.arange(side) * min(cells, side) // side for side in size)
-    return down[:, None] * min(cells, size[1]) + across[None]
 
 
 def _relevance(case: Case, groups: GridCells | RandomSubsets, rng: Rng) -> Float[Tensor, "batch groups"]:
@@ -226,9 +217,9 @@ def _drops(case: Case, groups: GridCells | RandomSubsets, fill: Fill, of: Output
 
     after = classifier.cached(("removals", groups, fill, rng), inputs, targets, compute)
     full = classifier.output(inputs, targets, of).double().unsqueeze(1)
-    left = after.of(of).double().view(-1, len(inputs)).T
-    drop = full - left
-    constant = within_rounding(drop.abs().amax(dim=1), torch.cat([full, left], dim=1).abs().amax(dim=1))
+    remaining = after.of(of).double().view(-1, len(inputs)).T
+    drop = full - remaining
+    constant = within_rounding(drop.abs().amax(dim=1), torch.cat([full, remaining], dim=1).abs().amax(dim=1))
     return drop.masked_fill(constant.unsqueeze(1), torch.nan)
 
 

@@ -83,14 +83,14 @@ class ModelConsistency(CurveMetric):
             variants[DistilledModel().name] = lambda: require_variant(case, self, DistilledModel().name)
         if not variants:
             return case.maps.new_empty(len(case), 0)
-        own = case.classifier.cached_outputs(case.inputs, case.targets).predicted
+        expected = case.classifier.cached_outputs(case.inputs, case.targets).predicted
         columns = []
         for compress in variants.values():
             variant = compress()
             predicted = variant.target_outputs([(case.inputs, case.targets)]).predicted
-            again = case.explain(case.inputs, classifier=variant, rng=rng)
-            undefined = (predicted != own) | is_constant(case.maps) | is_constant(again)
-            columns.append(likeness(case.maps, again, self.likeness).masked_fill(undefined, torch.nan))
+            variant_maps = case.explain(case.inputs, classifier=variant, rng=rng)
+            undefined = (predicted != expected) | is_constant(case.maps) | is_constant(variant_maps)
+            columns.append(likeness(case.maps, variant_maps, self.likeness).masked_fill(undefined, torch.nan))
         return torch.stack(columns, dim=1)
 
     def score(self, curve: Float[Tensor, "batch variants"]) -> Float[Tensor, " batch"]:

@@ -40,7 +40,14 @@ def object_shapes(side: int) -> Bool[Tensor, "kinds side side"]:
 def paste_objects(
     classifier: Classifier, inputs: Images, kinds: int, *, rng: Rng
 ) -> tuple[Images, Int[Tensor, " batch"], Bool[Tensor, "batch height width"]]:
-    """Images with a white object on a black tile at a random place, the kind of each object, and the mask of each tile."""
+    """Images with a white object on a black tile at a random place, the kind of each object, and the mask of each tile.
+
+    Args:
+        classifier: converts pixels to inputs.
+        inputs: the images.
+        kinds: number of kinds of objects that are drawn from.
+        rng: decides the kind and the place in each image.
+    """
     height, width = inputs.shape[2:]
     side = max(4, round(SHARE * min(height, width)))
     kind, place = _draw_objects(rng, kinds)

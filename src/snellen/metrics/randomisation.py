@@ -72,12 +72,12 @@ class _StageCurve(CurveMetric, SharedPasses, Protocol):
         """The likeness at each stage."""
         stages = self.stages(case.classifier, case.size)
         if self.variant == "mprt":
-            own, others = case.maps, _maps_of_stages(case, stages, rng)
+            maps, others = case.maps, _maps_of_stages(case, stages, rng)
         else:
-            own = _smoothed(case, case.classifier, self.samples, rng) if stages else case.maps
+            maps = _smoothed(case, case.classifier, self.samples, rng) if stages else case.maps
             networks = randomise_in_turn(case.classifier, stages, rng=rng)
             others = (_smoothed(case, variant, self.samples, rng) for variant in networks)
-        return _likenesses(own, others, self.likeness, self.magnitude)
+        return _likenesses(maps, others, self.likeness, self.magnitude)
 
     def score(self, curve: Float[Tensor, "batch stages"]) -> Float[Tensor, " batch"]:
         """The mean over the stages that have a likeness."""
@@ -224,8 +224,8 @@ class EfficientRandomisation(SharedPasses):
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         undefined = torch.full_like(case.maps, torch.nan)
-        again = next(_maps_of_stages(case, all_layers(case.classifier, case.size), rng), undefined)
-        before, after = (self._entropy(maps) for maps in (case.maps, again))
+        randomised_maps = next(_maps_of_stages(case, all_layers(case.classifier, case.size), rng), undefined)
+        before, after = (self._entropy(maps) for maps in (case.maps, randomised_maps))
         return ((after - before) / before).masked_fill(before == 0, torch.nan).to(case.maps.dtype)
 
     def _entropy(self, maps: Float[Tensor, "batch height width"]) -> Float[Tensor, " batch"]:
@@ -294,8 +294,8 @@ def _likenesses(
     maps: Float[Tensor, "batch height width"], others: Iterable[Tensor], how: Likeness, magnitude: bool
 ) -> Float[Tensor, "batch others"]:
     """The likeness of the maps with each of the others; NaN where either is constant."""
-    own = _pattern(maps, magnitude)
-    alike, blank = likeness_to(own, how), is_constant(own)
+    pattern = _pattern(maps, magnitude)
+    alike, blank = likeness_to(pattern, how), is_constant(pattern)
     patterns = (_pattern(other, magnitude) for other in others)
     columns = [alike(pattern).masked_fill(blank | is_constant(pattern), torch.nan) for pattern in patterns]
     return torch.stack(columns, dim=1) if columns else maps.new_empty(len(maps), 0)

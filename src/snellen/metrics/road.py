@@ -149,8 +149,8 @@ def _grid(height: int, width: int) -> tuple[Any, np.ndarray]:
     ends = [(np.r_[first.ravel(), second.ravel()], np.r_[second.ravel(), first.ravel()]) for first, second, _ in pairs]
     weights = np.concatenate([np.full(2 * first.size, weight) for first, _, weight in pairs])
     rows, columns = (np.concatenate(arrays) for arrays in zip(*ends, strict=True))
-    near = coo_matrix((weights, (rows, columns)), shape=(len(order), len(order))).tocsr()
-    return (diags(np.asarray(near.sum(axis=1)).ravel()) - near).tocsr(), order
+    neighbours = coo_matrix((weights, (rows, columns)), shape=(len(order), len(order))).tocsr()
+    return (diags(np.asarray(neighbours.sum(axis=1)).ravel()) - neighbours).tocsr(), order
 
 
 def _dissection(rows: range, columns: range, width: int) -> list[int]:

@@ -170,8 +170,8 @@ def _changes(case: Case, samples: int, radius: float, rng: Rng) -> _Changes:
     def compute() -> _Changes:
         moved = perturb_inputs(case.inputs, samples, radius, rng=rng.child("sensitivity"))
         # Another name, so that the method's own draws are independent of the noise.
-        again = case.explain(moved, rng=rng.child("sensitivity/explain").repeat(range(samples)))
-        return _Changes(_distances(again, case.maps), _distances(moved, case.inputs))
+        maps = case.explain(moved, rng=rng.child("sensitivity/explain").repeat(range(samples)))
+        return _Changes(_distances(maps, case.maps), _distances(moved, case.inputs))
 
     return cached_per_case(case, ("changes", samples, radius, rng), compute)
 

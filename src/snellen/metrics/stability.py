@@ -60,7 +60,7 @@ class Stability(CurveMetric):
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The lowest correlation up to each round."""
-        own = mean_ranks(case.maps.double().flatten(1))
+        ranks = mean_ranks(case.maps.double().flatten(1))
         predicted = case.classifier.cached_outputs(case.inputs, case.targets).predicted
         worst = torch.full((len(case),), torch.inf, dtype=torch.float64)
         best = torch.zeros_like(case.inputs)
@@ -68,7 +68,7 @@ class Stability(CurveMetric):
         lowest_so_far = []
         for turn in range(self.rounds):
             signs = self._signs(best, 0.5**turn, rng.child(f"stability/{turn}"))
-            alike = self._likeness(case, own, predicted, signs * step, turn, rng)
+            alike = self._likeness(case, ranks, predicted, signs * step, turn, rng)
             lowest = alike.nan_to_num(torch.inf).min(dim=1)
             better = lowest.values < worst
             worst = torch.where(better, lowest.values, worst)
@@ -105,13 +105,13 @@ class Stability(CurveMetric):
         return torch.stack(signs, dim=1)
 
     def _likeness(
-        self, case: Case, own: Tensor, predicted: Tensor, moves: Tensor, turn: int, rng: Rng
+        self, case: Case, ranks: Tensor, predicted: Tensor, moves: Tensor, turn: int, rng: Rng
     ) -> Float[Tensor, "batch candidates"]:
         """The correlation with the map of each candidate; NaN where its prediction changes or its map holds NaN."""
         moved = (case.inputs.unsqueeze(1) + moves).flatten(0, 1)
         draws = rng.child(f"stability/{turn}/explain").repeat(range(self.candidates))
         maps = case.explain(moved, rng=draws)
         after = case.classifier.target_outputs([(moved, case.targets.repeat_interleave(self.candidates))]).predicted
-        alike = correlation(own.repeat_interleave(self.candidates, dim=0), mean_ranks(maps.double().flatten(1)))
+        alike = correlation(ranks.repeat_interleave(self.candidates, dim=0), mean_ranks(maps.double().flatten(1)))
         valid = (after == predicted.repeat_interleave(self.candidates)) & ~has_nan(maps)
         return alike.masked_fill(~valid, torch.nan).view(len(case), self.candidates)

@@ -48,9 +48,9 @@ class TargetSensitivity(CurveMetric):
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """1 - likeness for the least likely class, and for the label where there is one that is not the target."""
-        least = case.classifier.head.least(case.classifier.cached_logits(case.inputs))
-        maps = case.explain(case.inputs, targets=least, rng=rng)
-        away = (1 - likeness(case.maps, maps, self.likeness)).masked_fill(least == case.targets, torch.nan)
+        least_likely = case.classifier.head.least(case.classifier.cached_logits(case.inputs))
+        maps = case.explain(case.inputs, targets=least_likely, rng=rng)
+        away = (1 - likeness(case.maps, maps, self.likeness)).masked_fill(least_likely == case.targets, torch.nan)
         right = torch.full_like(away, torch.nan)
         others = (
             [] if case.labels is None else ((case.labels >= 0) & (case.labels != case.targets)).nonzero().flatten().tolist()

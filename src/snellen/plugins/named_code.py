@@ -78,8 +78,8 @@ def find_object(spec: str, *, files: bool = False) -> Any:
     """The object that `package.module:name` names, from the current folder or an installed package.
 
     Args:
-        spec: The text.
-        files: Whether `path/file.py:name` is allowed too.
+        spec: the text.
+        files: whether `path/file.py:name` is allowed too.
     """
     module, _, name = spec.partition(":")
     if not name:

@@ -77,9 +77,9 @@ def own_plugin(value: Any, kind: str, *, text: str = "") -> tuple[Any, bool]:
     """A class of plug-ins, or a plug-in, from what a user wrote or passed; and whether it is a registered one.
 
     Args:
-        value: A class, an instance or a function.
+        value: a class, an instance or a function.
         kind: "method" or "metric".
-        text: How the user named it; "" for an object passed in Python.
+        text: how the user named it; "" for an object passed in Python.
     """
     expected = MethodTraits if kind == "method" else MetricTraits
     stated = getattr(value, "traits", None)

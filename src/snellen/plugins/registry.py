@@ -72,8 +72,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     """Plug-in classes by name; builds plug-ins from names and settings.
 
     Args:
-        kind: What the plug-ins are called in messages, such as "method".
-        required: The functions that a class must define.
+        kind: what the plug-ins are called in messages, such as "method".
+        required: the functions that a class must define.
     """
 
     def __init__(self, kind: str, *required: str) -> None:
@@ -240,11 +240,11 @@ def method(
     """Registers a frozen dataclass as a saliency method; `MethodTraits` documents the traits.
 
     Args:
-        name: How settings and the command line call it.
-        family: What the maps are computed from; a control always has the family "control".
-        presets: Settings by the key of the work that used them, plus a word after a hyphen where one work used several:
+        name: how settings and the command line call it.
+        family: what the maps are computed from; a control always has the family "control".
+        presets: settings by the key of the work that used them, plus a word after a hyphen where one work used several:
             `rise@petsiuk2018`. A text in place of settings names the method that the work really ran under this name.
-        ranges: By setting, the values worth trying besides the default, as written in settings; or `LAYERS`, which stands
+        ranges: by setting, the values worth trying besides the default, as written in settings; or `LAYERS`, which stands
             for earlier layers of the classifier.
     """
 

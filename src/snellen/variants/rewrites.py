@@ -61,7 +61,13 @@ def possible_rewrites(classifier: Classifier, size: tuple[int, int]) -> tuple[Re
 
 
 def rewrite(classifier: Classifier, kind: Rewrite, size: tuple[int, int]) -> Classifier:
-    """A network with other weights that computes the same function; `size` is height and width of an image."""
+    """A network with other weights that computes the same function.
+
+    Args:
+        classifier: the original.
+        kind: which of the rewrites (see `possible_rewrites`).
+        size: height and width of an image that the classifier takes.
+    """
     module = copy.deepcopy(classifier.module)
     with torch.no_grad():
         for channels in _rewritable_channels(classifier, size)[kind]:

@@ -48,10 +48,10 @@ def captum(attribution: Any, *, fold: Fold = "sum", stated: tuple[str, ...] = SI
     """A captum attribution class, such as `captum.attr.IntegratedGradients`, as a method.
 
     Args:
-        attribution: The class, or a function from the module to an attribution object (to choose a layer or a baseline).
-        fold: How channels become one number per pixel.
-        stated: The traits of the maps: class-specific, complete, deterministic, implementation-invariant, signed.
-        settings: Keyword arguments of `attribute`, such as n_steps.
+        attribution: the class, or a function from the module to an attribution object (to choose a layer or a baseline).
+        fold: how channels become one number per pixel.
+        stated: the traits of the maps: class-specific, complete, deterministic, implementation-invariant, signed.
+        settings: keyword arguments of `attribute`, such as n_steps.
     """
     return CaptumMethod(
         attribution=name_of(attribution, "captum"), settings=settings_text(settings, "captum"), fold=fold, stated=stated

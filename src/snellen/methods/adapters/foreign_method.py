@@ -49,7 +49,14 @@ class ForeignMethod(Protocol):
 
     @abstractmethod
     def explain_image(self, module: LogitsModule, inputs: Tensor, target: Tensor, settings: dict[str, Any]) -> Any:
-        """The foreign attributions of one image: a tensor or array."""
+        """The foreign attributions of one image: a tensor or array.
+
+        Args:
+            module: the user's module, whose outputs are logits.
+            inputs: the image as a batch of one.
+            target: its target class, as a batch of one.
+            settings: keyword arguments for the foreign code.
+        """
         ...
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:

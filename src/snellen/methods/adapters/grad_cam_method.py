@@ -67,10 +67,10 @@ def grad_cam(
     """A pytorch-grad-cam class, such as `pytorch_grad_cam.GradCAM`, as a method.
 
     Args:
-        cam: The class.
-        target_layers: Names of layers, as in `model.named_modules()`; by default the last one with spatial positions.
-        stated: The traits of the maps: class-specific, complete, deterministic, implementation-invariant, signed.
-        settings: Keyword arguments of the call, such as aug_smooth.
+        cam: the class.
+        target_layers: names of layers, as in `model.named_modules()`; by default the last one with spatial positions.
+        stated: the traits of the maps: class-specific, complete, deterministic, implementation-invariant, signed.
+        settings: keyword arguments of the call, such as aug_smooth.
     """
     return GradCamMethod(
         cam=name_of(cam, "grad_cam"),

@@ -49,10 +49,10 @@ def quantus_explain(
     """A function `explain_func(model, inputs, targets, **kwargs) -> array`, as Quantus takes it, as a method.
 
     Args:
-        explain_func: The function; inputs and targets are numpy arrays with one row.
-        fold: How channels become one number per pixel, where the function returns several.
-        stated: The traits of the maps: class-specific, complete, deterministic, implementation-invariant, signed.
-        kwargs: Its further keyword arguments.
+        explain_func: the function; inputs and targets are numpy arrays with one row.
+        fold: how channels become one number per pixel, where the function returns several.
+        stated: the traits of the maps: class-specific, complete, deterministic, implementation-invariant, signed.
+        kwargs: its further keyword arguments.
     """
     return QuantusMethod(
         explain_func=name_of(explain_func, "quantus_explain"),

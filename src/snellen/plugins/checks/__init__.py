@@ -55,8 +55,8 @@ def check(plugin: Any, *, exempt: Mapping[str, str] | None = None) -> None:
     """Runs all checks of a method or metric; raises FailedCheckError, one sentence, at the first that fails.
 
     Args:
-        plugin: The method or metric, with settings that are fast enough for about thirty maps of tiny images.
-        exempt: By name of a check, the reason why the plug-in must fail it; it is an error if the check passes.
+        plugin: the method or metric, with settings that are fast enough for about thirty maps of tiny images.
+        exempt: by name of a check, the reason why the plug-in must fail it; it is an error if the check passes.
     """
     reasons = exempt or {}
     for rule in checks(plugin):

@@ -88,10 +88,10 @@ class CheckReport:
         """Tries all rules; no rule stops the others.
 
         Args:
-            plugin: What to check; `find_plugin` lists the forms.
-            good: For a metric: a method that it must score better than `bad`, in the forms that `methods=` takes.
-            bad: See `good`.
-            on_progress: Called with the name of a rule, its index and the number of rules before the rule is tried.
+            plugin: what to check; `find_plugin` lists the forms.
+            good: for a metric: a method that it must score better than `bad`, in the forms that `methods=` takes.
+            bad: see `good`.
+            on_progress: called with the name of a rule, its index and the number of rules before the rule is tried.
         """
         built = find_plugin(plugin)
         is_method = isinstance(traits(built), MethodTraits)

@@ -68,10 +68,10 @@ def planted_case(batch: PlantedBatch, method: Method, *, maps: Maps | None = Non
     """The case of a method on planted samples, with the variants that the metric needs.
 
     Args:
-        batch: The samples and their classifier.
-        method: What `Case.explain` runs.
-        maps: The maps to score; by default those of the method.
-        metric: Decides which variants of the classifier the case holds.
+        batch: the samples and their classifier.
+        method: what `Case.explain` runs.
+        maps: the maps to score; by default those of the method.
+        metric: decides which variants of the classifier the case holds.
     """
     if maps is None:
         maps = method(batch.classifier, batch.inputs, batch.targets, rng=batch.rng)

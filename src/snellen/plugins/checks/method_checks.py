@@ -43,8 +43,8 @@ def method_checks(method: Method, *, kinds: Sequence[NetworkKind] | None = None)
     """All checks of a method, chosen by its traits.
 
     Args:
-        method: The method with the settings that it is tried with; few samples or steps make the checks fast.
-        kinds: The planted networks to try it on; by default all that it accepts.
+        method: the method with the settings that it is tried with; few samples or steps make the checks fast.
+        kinds: the planted networks to try it on; by default all that it accepts.
     """
     name = traits(method).name
     yield Check(

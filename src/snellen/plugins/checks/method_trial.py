@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -12,10 +11,11 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
+from snellen.maps.fitted_state import methods_to_fit
 from snellen.plugins.checks.planted import SIDE, NetworkKind, PlantedBatch, planted_batch, planted_classifier
 from snellen.plugins.registry import traits
 from snellen.plugins.traits import MethodTraits
-from snellen.types import Method, NeedsFit, Passes, Rng
+from snellen.types import Method, Passes, Rng
 
 
 def accepts(method: Method, kind: NetworkKind) -> bool:
@@ -140,18 +140,9 @@ def prepare(method: Method, classifier: Classifier, inputs: Tensor) -> None:
 
 def fit(method: Method, classifier: Classifier, size: tuple[int, int]) -> None:
     """Fits a method, and those that it wraps, always to the same images."""
-    for fitted in _find_fitted(method):
-        if fitted.fit_key() not in classifier.fitted_state:
+    for key, fitted in methods_to_fit(method).items():
+        if key not in classifier.fitted_state:
             rng = Rng(seed=5, ids=tuple(f"lesson-{i}" for i in range(6)))
             planted = size == (SIDE, SIDE)
             images = planted_batch(6, seed=5, classifier=classifier).inputs if planted else rng.normal("lesson", (3, *size))
-            classifier.fitted_state[fitted.fit_key()] = fitted.fit(classifier, [images], rng=rng)
-
-
-def _find_fitted(method: Any) -> Iterator[NeedsFit]:
-    if isinstance(method, NeedsFit):
-        yield method
-    for field in dataclasses.fields(method):
-        inner = getattr(method, field.name)
-        if hasattr(inner, "traits") and dataclasses.is_dataclass(inner):
-            yield from _find_fitted(inner)
+            classifier.fitted_state[key] = fitted.fit(classifier, [images], rng=rng)

@@ -27,10 +27,10 @@ def metric_checks(metric: Metric, *, good: Method | None = None, bad: Method | N
     """All checks of a metric, chosen by its traits.
 
     Args:
-        metric: The metric with the settings that it is tried with.
-        good: A method that the metric must score better than `bad` on every planted image; by default a method that
+        metric: the metric with the settings that it is tried with.
+        good: a method that the metric must score better than `bad` on every planted image; by default a method that
             marks the evidence, or another where `pairs.py` names one for this metric.
-        bad: By default a method that marks everything but the evidence.
+        bad: by default a method that marks everything but the evidence.
     """
     name = traits(metric).name
     usual_good, usual_bad = pair_of(name)

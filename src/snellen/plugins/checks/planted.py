@@ -128,11 +128,11 @@ def planted_batch(
     """`count` new images with a classifier; sample i is the same whatever the count.
 
     Args:
-        count: Number of images.
-        seed: Decides the noise of the images.
-        relu: How the rectifiers of the convolutional network are written.
-        kind: The network of a new classifier.
-        classifier: A classifier to use instead of a new one.
+        count: number of images.
+        seed: decides the noise of the images.
+        relu: how the rectifiers of the convolutional network are written.
+        kind: the network of a new classifier.
+        classifier: a classifier to use instead of a new one.
     """
     model = classifier or planted_classifier(relu, kind)
     pixels = _draw_pixels(count, seed).clone()

@@ -38,14 +38,27 @@ def read_weights(weights: str | Path | None, spec: str) -> dict[str, Tensor] | N
 
 
 def class_count(classes: Sequence[str] | None, stored: Mapping[str, Tensor] | None, head: str) -> int | None:
-    """The number of outputs that the model must have; None for its default."""
+    """The number of outputs that the model must have; None for its default.
+
+    Args:
+        classes: names of the classes that the user gives.
+        stored: the tensors of a weight file.
+        head: name of the last layer's weights in that file.
+    """
     if stored is not None and head in stored:
         return int(stored[head].shape[0])
     return len(classes) if classes is not None and stored is None else None
 
 
 def fill_weights(model: nn.Module, stored: Mapping[str, Tensor] | None, spec: str, weights: str | Path | None) -> None:
-    """Loads stored tensors into a model; a SnellenError says which tensor does not fit."""
+    """Loads stored tensors into a model; a SnellenError says which tensor does not fit.
+
+    Args:
+        model: the module, changed in place.
+        stored: the tensors by name; None leaves the module as it is.
+        spec: how the user named the model, for messages.
+        weights: the file of the tensors, for messages.
+    """
     if stored is None:
         return
     try:
