@@ -178,7 +178,7 @@ class Classifier:
         return self.head.best(self.logits(inputs))
 
     def decisions(self, inputs: Images, targets: Targets) -> Int[Tensor, " batch"]:
-        """What the model decides where each row's target is asked about (see `Head.decisions`)."""
+        """The column that the model decides for, or whether it predicts each row's target (see `Head.decisions`)."""
         return self.head.decisions(self.logits(inputs), targets).to(inputs.device)
 
     def scores(self, blocks: Iterable[tuple[Images, Targets]], of: Output) -> Float[Tensor, " rows"]:

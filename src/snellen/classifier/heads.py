@@ -34,6 +34,7 @@ class Head(ABC):
     """What the outputs of a model mean: a frozen dataclass."""
 
     kind: ClassVar[str]
+    """How a user names the head."""
     words: ClassVar[str]
     """What the outputs are, for pages and messages."""
     decides: ClassVar[bool] = True
@@ -91,7 +92,7 @@ class Head(ABC):
 
     @abstractmethod
     def decisions(self, logits: Logits, targets: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
-        """What the model decides where the target is asked about: a column, the target itself where it says yes to it."""
+        """The column that the model decides for; of independent labels the target itself if it is predicted, else -1."""
 
     def loss(self, logits: Logits, targets: Int[Tensor, " rows"]) -> Float[Tensor, ""]:
         """-log(probability) of each row's target, summed over the rows."""
@@ -359,7 +360,7 @@ class WithTargets(Head):
         own, targets = self.own(logits), targets.to(logits.device)
         decided = self.head.decisions(own, targets.clamp_max(own.shape[1] - 1))
         for place, target in enumerate(self.further, start=own.shape[1]):
-            # A further target is asked about by its sign: it is the decision where its logit is positive.
+            # A further target is the decision where its logit is positive.
             yes = target.logit(own) > 0 if target.decides else torch.ones_like(targets, dtype=torch.bool)
             decided = torch.where(targets == place, torch.where(yes, targets, -1), decided)
         return decided

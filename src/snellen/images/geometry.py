@@ -133,3 +133,4 @@ def _span(start: Number, end: Number, limit: int) -> tuple[int, int]:
 
 
 AS_IS = Geometry(size=None)
+"""Leaves images as they are."""

@@ -27,7 +27,7 @@ class Reading:
     range: tuple[Number, Number] | None = None
     """The stored values that become 0 and 1, for PNG, TIFF and .npy files with more than 8 bits per channel."""
     frame: int | None = None
-    """Which frame of files with several to use, counted from 1."""
+    """The frame to use of files with several, counted from 1."""
     show_channels: tuple[int, ...] | None = None
     """One channel, or three as red, green and blue, that pages show of pictures with other than 1 or 3 channels; counted
     from 1."""
@@ -75,6 +75,7 @@ class Reading:
 
 
 AS_STORED = Reading()
+"""Reads files as they describe themselves."""
 
 
 def colours(

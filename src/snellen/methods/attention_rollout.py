@@ -10,11 +10,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
+from snellen.classifier.attention import Weights
 from snellen.methods.class_activation import upsample
 from snellen.plugins.registry import method
 from snellen.types import Images, Maps, Passes, Rng, Targets
 
-Weights = Float[Tensor, "batch heads tokens tokens"]
 Folded = Float[Tensor, "batch tokens tokens"]
 
 

@@ -18,6 +18,7 @@ from snellen.types import Images, Maps, Output, Passes, Rng, Targets
 Grids = Float[Tensor, "masks rows columns"]
 
 RATE = 0.02
+"""Length of a step of the gradient descent."""
 WEIGHT, START_SHARE = 1200.0, 0.005
 """Final weight of the penalty for a wrong area (the paper's 300, doubled twice), and the share of it at the start.
 
@@ -26,6 +27,7 @@ gradient has ordered them, and a hundred steps would end in regions that keep no
 """
 
 TEMPERATURE = 1 / 20
+"""Of the soft maximum: the smaller it is, the more the largest bump alone counts."""
 OUTSIDE, FAR_EXPONENT = -1e9, 40.0
 """The value of a cell that does not exist, and the negative logarithm of its weight, which is next to nothing."""
 
@@ -39,6 +41,7 @@ TIE = 1e-6
 """Values that are this close differ by rounding only."""
 
 LEVELS = 8
+"""Number of copies of the image, from sharp to most blurred."""
 MOST_BLUR = 20 / 224
 """The widest Gaussian, as a share of the image's side."""
 

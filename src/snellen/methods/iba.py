@@ -14,20 +14,22 @@ from torch.nn import functional
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.maps.fitted_state import read_fitted_state
+from snellen.methods.class_activation import Features
 from snellen.methods.descent import Adam
 from snellen.plugins.registry import label, method
 from snellen.plugins.traits import LAYERS
 from snellen.types import Images, Maps, Passes, Rng, Targets
 
 Batches = Float[Tensor, "_ channels height width"]
-Features = Float[Tensor, "batch features rows columns"]
 Mixed = Float[Tensor, "pairs features rows columns"]
 
 START = 5.0
 """Where the optimisation starts: sigmoid(5) lets 99.3 % of a feature through."""
 
 RATE = 1.0
+"""Length of a step of the gradient descent."""
 LEAST_SPREAD = 0.01
+"""Smallest standard deviation of a feature; smaller ones are taken as this."""
 LEAST_USE = 0.01
 """A feature that is zero in all but this share of the images carries nothing and is left out."""
 

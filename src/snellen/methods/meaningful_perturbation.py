@@ -17,6 +17,7 @@ from snellen.types import Fill, Images, Maps, Passes, Rng, Targets
 Grids = Float[Tensor, "batch rows columns"]
 
 RATE = 0.1
+"""Length of a step of the gradient descent."""
 SOFTNESS = 5 / 8
 """The width of the Gaussian that upsamples the grid, in cells: 5 pixels for cells of 8 in the paper."""
 

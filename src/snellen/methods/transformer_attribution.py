@@ -9,11 +9,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
+from snellen.classifier.attention import Weights
 from snellen.methods.class_activation import upsample
 from snellen.plugins.registry import method
 from snellen.types import Images, Maps, Output, Passes, Rng, Targets
-
-Weights = Float[Tensor, "batch heads tokens tokens"]
 
 
 @method(

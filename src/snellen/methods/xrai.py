@@ -23,6 +23,7 @@ Baselines = Literal["both", "darkest", "brightest"]
 SIDE = 224
 """Height and width to which a larger image is resized for segmentation; the settings below are meant for it."""
 SCALES = (50, 100, 150, 250, 500, 1200)
+"""Settings of the segmentation (Felzenszwalb); a larger one gives larger segments."""
 SMOOTHING, SMALLEST = 0.8, 150
 MARGIN, LEAST_NEW = 5, 50
 """By how many pixels a segment is widened, and how many it must add to what was taken before it."""

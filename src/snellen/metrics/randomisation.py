@@ -25,6 +25,7 @@ from snellen.variants.randomised import randomise_in_turn
 from snellen.variants.weight_layers import WeightLayer, weight_layers
 
 Variant = Literal["mprt", "smprt"]
+"""Whether maps are compared as they are (mprt), or their means over noisy copies (smprt)."""
 Stage = tuple[WeightLayer, ...]
 """The layers that are randomised together, from the top."""
 

@@ -25,6 +25,7 @@ from snellen.variants.randomised import randomise_layers
 from snellen.variants.weight_layers import weight_layers
 
 Alike = Literal["ssim", "ssim-mirrored", "pearson"]
+"""How alike two maps are; see `maps.similarity`."""
 
 CHECKPOINTS = 10
 """Number of checkpoints with a point in a curve; of more, as many at even distances are compared."""

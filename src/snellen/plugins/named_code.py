@@ -38,7 +38,7 @@ def names_code(text: Any) -> bool:
 
 
 def holds_code(plugin: Any) -> bool:
-    """Whether a method or metric, or a setting of it at any depth, may name code; a doubtful text counts."""
+    """Whether a method or metric, or a setting of it at any depth, may name code: every text with a colon counts."""
     if isinstance(plugin, Mapping):
         return any(map(holds_code, plugin.values()))
     if isinstance(plugin, list | tuple):

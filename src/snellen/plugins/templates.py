@@ -70,7 +70,7 @@ def test_contract(rule):
     rule.run()
 
 
-def test_on_a_linear_model_it_is_what_a_pencil_says():
+def test_linear_model_by_hand():
     """A linear model's gradient is its weights, so that each pixel gets pixel times weight."""
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 2 * 2, 2))
     pixels = torch.arange(12.0).view(1, 3, 2, 2) / 12
@@ -140,7 +140,7 @@ def test_contract(rule):
     rule.run()
 
 
-def test_a_map_of_four_pixels_is_what_a_pencil_says():
+def test_four_pixels_by_hand():
     """Of 1 + 2 + 3 + 4, the mask covers the pixels 3 and 4: seven tenths."""
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 2 * 2, 2))
     maps, masks = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), torch.tensor([[[False, False], [True, True]]])

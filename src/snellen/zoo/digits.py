@@ -26,7 +26,9 @@ from snellen.images import Samples, from_arrays
 from snellen.types import Rng
 
 SIDE = 32
+"""Height and width of a scene in pixels."""
 DIGIT = 16
+"""Height and width of a digit in a scene."""
 CLASSES = tuple("0123456789")
 
 Split = Literal["evaluation", "training"]

@@ -17,6 +17,7 @@ from snellen.types import Findings, Rng, Sample
 from snellen.zoo.digits import CLASSES, DIGIT, Split, background, draw_digits, split_digits
 
 SIDE = 48
+"""Height and width of a scene in pixels."""
 MOST = 3
 """The most digits in a scene."""
 

@@ -31,7 +31,7 @@ Result = Literal["pass", "fail", "exempt", "not applicable"]
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of one rule."""
+    """The result of one rule."""
 
     check: str
     """Name of the rule; rules that are tried on one small network end with its kind: `finite-maps/vit`."""
@@ -57,7 +57,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckReport:
-    """All rules of the contract for one method or metric, and what became of each."""
+    """All rules of the contract for one method or metric, with their results."""
 
     plugin: str
     """The label of the method or metric."""
@@ -66,7 +66,7 @@ class CheckReport:
     is_plain: bool
     """Whether it is a plain function or class, which states next to nothing about itself."""
     outcomes: tuple[Outcome, ...]
-    """What became of each rule, in the order in which they ran."""
+    """The result of each rule, in the order in which they ran."""
 
     @property
     def failures(self) -> tuple[Outcome, ...]:

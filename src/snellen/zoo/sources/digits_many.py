@@ -12,7 +12,7 @@ DIGITS_MANY = "digits-many"
 @source(
     DIGITS_MANY,
     spec=DIGITS_MANY,
-    what="the same for 48×48 scenes with zero to three digits: ten independent labels",
+    what="a small classifier of zero to three handwritten digits in 48×48 scenes: ten independent labels",
     accepts=DIGITS_MANY.__eq__,
     executes_code=False,
 )

@@ -11,7 +11,7 @@ from snellen.zoo.sources.weights import PRETRAINED, class_count, fill_weights, f
 @source(
     "torchvision",
     spec="torchvision:NAME",
-    what="a torchvision model; untrained unless weights are given, as above",
+    what="a torchvision model; untrained unless weights are given (a local file, or 'pretrained')",
     needs="snellen[torchvision]",
     executes_code=False,
     libraries=("torchvision",),
