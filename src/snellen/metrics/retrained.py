@@ -96,11 +96,13 @@ class DataRandomisation:
         return explain
 
 
+@dataclass(frozen=True)
 class _TrainedAgain(SharedPasses, Protocol):
-    """Compares with the maps of a variant: a class that inherits from it names the variant and has a field `likeness`."""
+    """Compares with the maps of a variant: a class that inherits from it names the variant."""
 
     variant: ClassVar[TrainedVariant]
-    likeness: Likeness
+    """The model to compare with."""
+    likeness: Likeness = "ssim"
 
     def trained_variants(self, method: Method) -> tuple[TrainedVariant, ...]:
         """One model, the same for every method."""
@@ -144,8 +146,6 @@ class Repeatability(_TrainedAgain):
     """
 
     variant: ClassVar[TrainedVariant] = OtherSeed()
-    """The model to compare with."""
-    likeness: Likeness = "ssim"
 
 
 @metric(
@@ -173,5 +173,3 @@ class Reproducibility(_TrainedAgain):
     """
 
     variant: ClassVar[TrainedVariant] = OtherArchitecture()
-    """The model to compare with."""
-    likeness: Likeness = "ssim"
