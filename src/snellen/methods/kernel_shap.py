@@ -145,9 +145,9 @@ def shapley(
     even = real * (whole / counts)[:, None]
     balance = torch.diag_embed(real) - real[:, :, None] * real[:, None, :] / counts[:, None, None]
     rest = rises - torch.einsum("bsm,bm->bs", keeps, even)
-    heavy = (weights[..., None] * keeps).transpose(1, 2)
-    normal = balance @ (heavy @ keeps) @ balance
-    change: Tensor = torch.linalg.pinv(normal, rtol=SMALLEST, hermitian=True) @ (balance @ (heavy @ rest[..., None]))
+    weighted = (weights[..., None] * keeps).transpose(1, 2)
+    normal = balance @ (weighted @ keeps) @ balance
+    change: Tensor = torch.linalg.pinv(normal, rtol=SMALLEST, hermitian=True) @ (balance @ (weighted @ rest[..., None]))
     return even + (balance @ change)[..., 0]
 
 

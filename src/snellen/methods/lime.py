@@ -105,7 +105,7 @@ def surrogate(
     share = proximity / proximity.sum(dim=1, keepdim=True)
     centred = keeps - torch.einsum("bs,bsm->bm", share, keeps)[:, None]
     rise = outputs - (share * outputs).sum(dim=1, keepdim=True)
-    heavy = (proximity[..., None] * centred).transpose(1, 2)
+    weighted = (proximity[..., None] * centred).transpose(1, 2)
     penalty = PENALTY * torch.eye(keeps.shape[2], dtype=keeps.dtype, device=keeps.device)
-    weights: Tensor = torch.linalg.solve(heavy @ centred + penalty, heavy @ rise[..., None])
+    weights: Tensor = torch.linalg.solve(weighted @ centred + penalty, weighted @ rise[..., None])
     return weights[..., 0]

@@ -32,7 +32,7 @@ from snellen.classifier.operations import Operation, intercepting
 from snellen.errors import SnellenError
 from snellen.maps.folding import Fold, fold
 from snellen.methods.refusals import refusal
-from snellen.methods.relevance_rules import Layer, Rule, of_sign, per_unit, there_and_back
+from snellen.methods.relevance_rules import Layer, Rule, of_sign, output_and_transpose, per_unit
 from snellen.types import Images, Maps, OneGradient, Rng, Targets
 
 ZERO_KEEPING = frozenset(
@@ -316,7 +316,7 @@ def _mean(operation: Operation, positive: bool) -> Tensor:
     again = _on_other_values(operation)
 
     def share(relevance: Tensor, values: Tensor) -> Tensor:
-        total, back = there_and_back(again, values)
+        total, back = output_and_transpose(again, values)
         return values * back(per_unit(relevance, total))
 
     def back(relevance: Tensor, values: Tensor) -> Sequence[Tensor]:

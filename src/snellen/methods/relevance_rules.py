@@ -35,7 +35,7 @@ class Layer:
         self, values: Tensor, weight: Tensor, bias: Tensor | None = None
     ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """The output for these values and weights, and the function that propagates numbers at outputs back to inputs."""
-        return there_and_back(lambda leaf: self.run(leaf, weight, bias), values)
+        return output_and_transpose(lambda leaf: self.run(leaf, weight, bias), values)
 
 
 @runtime_checkable
@@ -58,7 +58,7 @@ class Epsilon:
     def __call__(self, layer: Layer, relevance: Tensor) -> Tensor:
         """Equation 58 of Bach et al. 2015; without epsilon, equation 56."""
         # To the last bit what the model put out: where sums nearly cancel, another order of summing gives another result.
-        total, back = there_and_back(layer.again, layer.values)
+        total, back = output_and_transpose(layer.again, layer.values)
         size = torch.full_like(total, self.epsilon)
         if self.relative:
             size = size * total.flatten(1).square().mean(dim=1).sqrt().view(-1, *[1] * (total.dim() - 1))
@@ -127,7 +127,7 @@ def per_unit(relevance: Tensor, total: Tensor) -> Tensor:
     return torch.where(total.abs() > _TINY, relevance / total, 0.0)
 
 
-def there_and_back(run: Callable[[Tensor], Tensor], values: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+def output_and_transpose(run: Callable[[Tensor], Tensor], values: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """The output of a linear function, and its transpose: a function that propagates numbers at outputs back to inputs."""
     with torch.enable_grad():
         leaf = values.detach().requires_grad_()

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.transformed import KINDS, Alike, ChangeComparison, ChangeMetric
+from snellen.metrics.transformed import TRANSFORM_KINDS, Alike, ChangeComparison, ChangeMetric
 from snellen.plugins.registry import metric
 from snellen.types import Case, Rng
 
@@ -85,7 +85,7 @@ class Consistency(_SamePrediction):
     @property
     def comparison(self) -> ChangeComparison:
         """All transforms."""
-        return ChangeComparison(KINDS, self.magnitudes, self.likeness)
+        return ChangeComparison(TRANSFORM_KINDS, self.magnitudes, self.likeness)
 
 
 @metric(

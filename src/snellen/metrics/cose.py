@@ -11,7 +11,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.metrics.consistency import PRESETS
-from snellen.metrics.transformed import KINDS, Alike, ChangeComparison, ChangeMetric
+from snellen.metrics.transformed import TRANSFORM_KINDS, Alike, ChangeComparison, ChangeMetric
 from snellen.plugins.registry import metric
 from snellen.types import Case, Rng
 
@@ -43,7 +43,7 @@ class _ImagesAndModels(ChangeMetric, Protocol):
     def comparison(self) -> ChangeComparison:
         """All transforms, and other models."""
         return ChangeComparison(
-            kinds=KINDS, magnitudes=self.magnitudes, alike=self.likeness, fixed_class=self.fixed_class, models=True
+            kinds=TRANSFORM_KINDS, magnitudes=self.magnitudes, alike=self.likeness, fixed_class=self.fixed_class, models=True
         )
 
 

@@ -15,7 +15,8 @@ from snellen.plugins.registry import metric
 from snellen.types import Case, Images, Method, Passes, Recipe, Rng, TrainedVariant
 from snellen.variants.recipes import Training, seed_for
 
-KINDS = 6
+OBJECT_KINDS = 6
+"""Number of kinds of objects (see `object_shapes`)."""
 SHARE = 0.25
 """Side of an object as a share of the image's shorter side."""
 
@@ -132,12 +133,12 @@ class ModelContrast:
     """What of the map counts: its share inside the object, or its mean there."""
     correct_only: bool = True
     """Leave out images for which one of the models is wrong."""
-    objects: int = KINDS
+    objects: int = OBJECT_KINDS
     """Number of kinds of objects."""
 
     def __post_init__(self) -> None:
-        if not 2 <= self.objects <= KINDS:
-            raise ValueError(f"objects must be from 2 to {KINDS}, not {self.objects}")
+        if not 2 <= self.objects <= OBJECT_KINDS:
+            raise ValueError(f"objects must be from 2 to {OBJECT_KINDS}, not {self.objects}")
 
     def trained_variants(self, method: Method) -> tuple[TrainedVariant, ...]:
         """The object model and the scene model."""

@@ -32,7 +32,7 @@ CHECKPOINTS = 10
 RANDOM = "model/random"
 MODELS = (RANDOM, *(f"model/checkpoint/{place}" for place in range(CHECKPOINTS)))
 """Names of the points of other models."""
-KINDS: tuple[Kind, ...] = ("geometric", "photometric")
+TRANSFORM_KINDS: tuple[Kind, ...] = ("geometric", "photometric")
 """All kinds of transforms."""
 
 
