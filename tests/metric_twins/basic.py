@@ -10,8 +10,8 @@ import torch
 from scipy import ndimage
 from tests.metric_twins.probability import probability
 
-from snellen.plugins.checks.known_methods import InputTimesGradient
 from snellen.plugins.checks.planted import PlantedBatch
+from snellen.plugins.checks.planted_methods import InputTimesGradient
 from snellen.types import Rng
 
 

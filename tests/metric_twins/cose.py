@@ -11,8 +11,8 @@ from scipy import ndimage
 from skimage.metrics import structural_similarity
 from skimage.transform import AffineTransform, rotate, warp
 
-from snellen.plugins.checks.known_methods import InputTimesGradient
 from snellen.plugins.checks.planted import PlantedBatch
+from snellen.plugins.checks.planted_methods import InputTimesGradient
 from snellen.types import Rng
 from snellen.variants.randomised import randomise_layers
 from snellen.variants.weight_layers import weight_layers

@@ -12,8 +12,8 @@ from skimage.metrics import structural_similarity
 from tests.metric_twins.basic import changes, confidence, drop
 from tests.metric_twins.probability import probability
 
-from snellen.plugins.checks.known_methods import InputTimesGradient
 from snellen.plugins.checks.planted import PlantedBatch
+from snellen.plugins.checks.planted_methods import InputTimesGradient
 from snellen.types import Rng
 
 

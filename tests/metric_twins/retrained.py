@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from skimage.metrics import structural_similarity
 
-from snellen.plugins.checks.known_methods import rotate_classes, towards_noise
 from snellen.plugins.checks.planted import PlantedBatch, planted_network
+from snellen.plugins.checks.planted_methods import rotate_classes, towards_noise
 
 
 def other_slope(scene: PlantedBatch, i: int, target: int, net: torch.nn.Module) -> np.ndarray:

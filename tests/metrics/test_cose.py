@@ -14,7 +14,8 @@ from snellen.maps.explainer import case_of
 from snellen.metrics.consistency import Consistency, InputConsistency
 from snellen.metrics.cose import Cose, Sensitivity
 from snellen.metrics.cose_pooling import drawn_magnitudes, pool
-from snellen.plugins.checks.known_methods import (
+from snellen.plugins.checks.planted import PlantedBatch, planted_batch, planted_classifier
+from snellen.plugins.checks.planted_methods import (
     FixedMap,
     InputTimesGradient,
     MarksPatch,
@@ -22,7 +23,6 @@ from snellen.plugins.checks.known_methods import (
     planted_case,
     towards_noise,
 )
-from snellen.plugins.checks.planted import PlantedBatch, planted_batch, planted_classifier
 from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.types import Passes, Rng
 

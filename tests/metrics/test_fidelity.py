@@ -20,8 +20,8 @@ from snellen.metrics.infidelity import Infidelity
 from snellen.metrics.sensitivity import AvgSensitivity, MaxSensitivity, Robustness, perturb_inputs
 from snellen.metrics.stability import Stability
 from snellen.metrics.targets import RandomLogit, TargetSensitivity
-from snellen.plugins.checks.known_methods import InputTimesGradient, MarksPatch, planted_case
 from snellen.plugins.checks.planted import planted_batch
+from snellen.plugins.checks.planted_methods import InputTimesGradient, MarksPatch, planted_case
 from snellen.plugins.registry import METHODS, METRICS
 from snellen.types import Passes
 

@@ -9,8 +9,8 @@ import torch
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from snellen.metrics.localisation import LocalisationUtility, MeanIou, Plausibility, RelevanceMass, RelevanceRank
-from snellen.plugins.checks.known_methods import InputTimesGradient, planted_case
 from snellen.plugins.checks.planted import AREA_SHARE, planted_batch
+from snellen.plugins.checks.planted_methods import InputTimesGradient, planted_case
 from snellen.plugins.registry import METHODS
 from snellen.types import Case, Rng
 

@@ -18,8 +18,8 @@ from snellen.metrics.region_perturbation import RegionPerturbation
 from snellen.metrics.road import Road, impute
 from snellen.metrics.sparsity import Sparsity
 from snellen.metrics.sufficiency import EffectiveComplexity, EffectiveComplexityCount, Minimality, Sufficiency
-from snellen.plugins.checks.known_methods import MarksPatch, planted_case, take
 from snellen.plugins.checks.planted import patches, planted_batch
+from snellen.plugins.checks.planted_methods import MarksPatch, planted_case, take
 from snellen.plugins.registry import METHODS, METRICS, traits
 from snellen.types import Rng
 

@@ -17,8 +17,8 @@ from snellen.metrics.randomisation import (
     cascade,
     single,
 )
-from snellen.plugins.checks.known_methods import InputTimesGradient, planted_case
 from snellen.plugins.checks.planted import planted_batch
+from snellen.plugins.checks.planted_methods import InputTimesGradient, planted_case
 from snellen.plugins.registry import METHODS
 from snellen.types import Passes, Rng
 from snellen.variants.randomised import randomise_layers

@@ -12,8 +12,8 @@ from torch import nn
 
 from snellen.errors import SnellenError
 from snellen.metrics import model_contrast, roar
-from snellen.plugins.checks.known_methods import FixedMap, InputTimesGradient, MarksPatch, MarksRest, planted_case
 from snellen.plugins.checks.planted import PATCH, SIDE, PlantedBatch, patches, planted_batch, planted_classifier
+from snellen.plugins.checks.planted_methods import FixedMap, InputTimesGradient, MarksPatch, MarksRest, planted_case
 from snellen.plugins.registry import METRICS
 from snellen.types import Passes, Rng, Sample
 from snellen.variants.recipes import Training, seed_for

@@ -12,9 +12,9 @@ from tests.metric_twins import LIGHT, TWINS
 
 from snellen.plugins.checks.check import Check
 from snellen.plugins.checks.exemptions import EXEMPTIONS, exemption
-from snellen.plugins.checks.known_methods import InputTimesGradient, planted_case
 from snellen.plugins.checks.metric_checks import metric_checks, metric_rules
 from snellen.plugins.checks.planted import PATCH, planted_batch
+from snellen.plugins.checks.planted_methods import InputTimesGradient, planted_case
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METRICS
 

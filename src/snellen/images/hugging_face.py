@@ -27,7 +27,7 @@ def is_saved_dataset(folder: Path) -> bool:
 
 
 def is_dataset(source: Any) -> bool:
-    """Whether an object comes from the package `datasets`, told without importing it."""
+    """Whether an object comes from the package `datasets`, by its module, without importing it."""
     return type(source).__module__.partition(".")[0] == "datasets"
 
 

@@ -290,7 +290,7 @@ _METRIC_PASSES: dict[Any, tuple[Passes, int]] = {}
 
 
 class _ProbeExplain:
-    """Stands in for a method while the cost of a metric is counted: noise, and how many images it was asked for."""
+    """Stands in for a method while the cost of a metric is counted: returns noise, and counts the images."""
 
     def __init__(self) -> None:
         self.images = 0

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from snellen.errors import SnellenError
 from snellen.plugins.checks.check import Check, FailedCheckError, require, require_close, summary_of
-from snellen.plugins.checks.known_methods import InputTimesGradient, MarksPatch, MarksRest, planted_case, take
 from snellen.plugins.checks.pairs import pair_of
 from snellen.plugins.checks.planted import SIDE, PlantedBatch, planted_batch
+from snellen.plugins.checks.planted_methods import InputTimesGradient, MarksPatch, MarksRest, planted_case, take
 from snellen.plugins.outside import is_unstated
 from snellen.plugins.registry import METRICS, label, spec, traits
 from snellen.plugins.traits import MetricTraits

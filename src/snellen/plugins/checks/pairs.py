@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass
 
 from snellen.classifier import Classifier
-from snellen.plugins.checks.known_methods import FixedMap, InputTimesGradient, MarksPatch, MarksRest
 from snellen.plugins.checks.planted import patches
+from snellen.plugins.checks.planted_methods import FixedMap, InputTimesGradient, MarksPatch, MarksRest
 from snellen.plugins.registry import METHODS
 from snellen.types import Images, Maps, Method, OneGradient, Passes, Rng, Targets, WithoutClassifier
 
