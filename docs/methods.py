@@ -22,6 +22,7 @@ from snellen.charts.pictures import limits, overlay, tile
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.images import Samples, from_arrays
+from snellen.methods.positive_controls import POSITIVE_CONTROLS
 from snellen.plugins.checks.planted import planted_batch
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS
@@ -152,6 +153,22 @@ def page(name: str, stage: Stage) -> str:
     return "\n".join([*lines, *settings(plugin), *presets(facts), *failures(facts), *exemptions(name)])
 
 
+def positive_page(name: str) -> str:
+    """All about a positive control, which has no picture: it is the mask of whatever image."""
+    plugin = METHODS[name]
+    facts = plugin.traits  # type: ignore[attr-defined]
+    lines = [f"# {name}", "", *paragraphs(plugin)]
+    lines += [
+        "A positive control: no method, never judged, without a card ([verdicts](../verdicts.md#positive-controls)).",
+        "",
+        "- **passes**: none",
+        f"- **needs**: {needs(facts)}, a mask or box of every image of a run",
+        f"- **after**: {CITATIONS[facts.cite]}",
+        "",
+    ]
+    return "\n".join([*lines, *settings(plugin)])
+
+
 def index(stage: Stage) -> str:
     """The list of all methods."""
     lines = [
@@ -171,7 +188,16 @@ def index(stage: Stage) -> str:
             if facts.control is control:
                 lines.append(f"| [{name}]({name}.md) | {facts.summary} | {needs(facts)} | {stage.passes(name)} |")
         lines.append("")
-    lines += ["## Pictures", ""]
+    lines += [
+        "## Positive controls: the masks of a run as maps, never judged",
+        "",
+        "| control | what its number means | needs | passes |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name in POSITIVE_CONTROLS:
+        facts = METHODS[name].traits  # type: ignore[attr-defined]
+        lines.append(f"| [{name}]({name}.md) | {facts.summary} | {needs(facts)} | none |")
+    lines += ["", "## Pictures", ""]
     for name in METHODS:
         lines += [f"[{name}]({name}.md)", "", f"![{name}](pictures/{name}.jpg)", ""]
     return "\n".join(lines)
@@ -185,6 +211,7 @@ def main() -> None:
     options = parser.parse_args()
     stage = Stage()
     pages = {f"{name}.md": page(name, stage) for name in METHODS} | {"README.md": index(stage)}
+    pages |= {f"{name}.md": positive_page(name) for name in POSITIVE_CONTROLS}
     if options.check:
         stale = [name for name, text in pages.items() if not holds(FOLDER / name, text)]
         stale += [f"pictures/{name}.jpg" for name in METHODS if not (PICTURES / f"{name}.jpg").exists()]

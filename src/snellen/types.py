@@ -162,6 +162,15 @@ class Method(Protocol):
 
 
 @runtime_checkable
+class MadeOfTruth(Protocol):
+    """A positive control: a method whose maps are made of the truth of a run's samples, which no other method sees."""
+
+    def maps_of(self, truth: Bool[Tensor, "batch height width"]) -> Maps:
+        """A map per mask."""
+        ...
+
+
+@runtime_checkable
 class Fill(Protocol):
     """What replaces removed pixels: it returns inputs of the same shape to copy from."""
 

@@ -64,13 +64,14 @@ class Recorded:
     seed: int = 0
     zoom: int = 1
     studies: tuple[StudyResult, ...] = ()
+    positive: list[MethodSpec] = field(default_factory=list)
 
     @property
     def record(self) -> RunRecord:
         record: dict[str, Any] = {
             "schema": 1, "snellen": "0.1.0", "created": "2026-11-16T01:58:00+00:00", "finished": self.finished,
-            "spec": {"methods": self.methods, "metrics": self.metrics, "target": "predicted", "seed": 0, "shard": 4,
-                     "precision": "float32", "compiled": True},
+            "spec": {"methods": self.methods, "positive_controls": self.positive, "metrics": self.metrics,
+                     "target": "predicted", "seed": 0, "shard": 4, "precision": "float32", "compiled": True},
             "classifier": {"name": "EfficientNet-Lite0", "fingerprint": "7f3a9c0011223344", "classes": 1000, "rows": 16,
                            "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "outputs": "logits", "device": "cpu"},
             "samples": {"count": len(self.ids), "digest": "ab12cd34", "source": "demo photographs",
@@ -96,8 +97,14 @@ class Recorded:
         return np.random.default_rng([self.seed, *"/".join(names).encode()])
 
     def scores(self) -> pd.DataFrame:
+        return self._scores(self.methods)
+
+    def positive_scores(self) -> pd.DataFrame:
+        return self._scores(self.positive)
+
+    def _scores(self, methods: list[MethodSpec]) -> pd.DataFrame:
         rows = []
-        for spec in [spec for spec in self.methods if spec.label not in self.unrun]:
+        for spec in [spec for spec in methods if spec.label not in self.unrun]:
             for by in self.metrics:
                 key = (spec.label, by.label)
                 if key in self.refused:
@@ -124,7 +131,7 @@ class Recorded:
             return {}
         x = np.linspace(0, 1, 29)
         falling = {}
-        for spec in [spec for spec in self.methods if spec.label not in self.unrun]:
+        for spec in [spec for spec in (*self.methods, *self.positive) if spec.label not in self.unrun]:
             speed = self._rng(spec.label, "speed").uniform(2, 9, len(self.ids))[:, None] - (1.5 if spec.control else 0)
             falling[spec.label] = 0.8 * np.exp(-speed * x) if metric == "deletion" else 0.8 * (1 - np.exp(-speed * x))
         return falling
@@ -142,7 +149,7 @@ class Recorded:
         rng = self._rng(label, sample)
         centre = rng.uniform(0.3, 0.7, 2)
         blob = np.exp(-((x - centre[0]) ** 2 + (y - centre[1]) ** 2) / 0.03)
-        spec = next(method_spec for method_spec in self.methods if method_spec.label == label)
+        spec = next(method_spec for method_spec in (*self.methods, *self.positive) if method_spec.label == label)
         if label == "random":
             blob = rng.random((64, 64))
         if spec.signed:

@@ -144,7 +144,8 @@ def test_a_function_that_explains_again_is_refused(classifier, folder):
 
 
 def test_metrics_that_train_on_explained_images_are_refused(classifier):
-    from snellen.maps.made_elsewhere import maps_made_elsewhere, why_not_scored
+    from snellen.maps.explaining_again import why_not_scored
+    from snellen.maps.made_elsewhere import maps_made_elsewhere
 
     (theirs,) = maps_made_elsewhere({"theirs": np.zeros((3, 8, 8))})
     assert "training images" in why_not_scored(theirs, METRICS.build("roar"))

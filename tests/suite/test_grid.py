@@ -14,7 +14,7 @@ from rich.console import Console
 from tests.report.recorded import Recorded, method, metric
 
 from snellen import runs
-from snellen.cards.tables import results_markdown
+from snellen.cards.tables import results_markdown, results_table
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METRICS, Test
 from snellen.runs.progress import Silent
@@ -227,3 +227,72 @@ def test_a_row_says_with_which_settings_its_test_was_run() -> None:
     console.print(PrintedGrid(grid))
     for text in (page(grid), console.export_text(), results_markdown(grid)):
         assert "Infidelity (scaled=true)" in text
+
+
+# Positive controls --------------------------------------------------------------------------------------------------------
+
+
+def test_the_masks_stand_in_columns_of_their_own(tmp_path):
+    run = recorded()
+    run.positive = [method("truth")]
+    run.values |= {("truth", "deletion"): np.full(IMAGES, 0.6), ("truth", "completeness"): np.full(IMAGES, np.nan)}
+    run.refused |= {("truth", "average-gain"): "its maps are made of the masks"}
+    shown = Grid.of(run, unmet={}, left_out={})
+    plain = Grid.of(recorded(), unmet={}, left_out={})
+    assert [repr(row.cells) for row in shown.rows] == [repr(row.cells) for row in plain.rows]
+    assert shown.positive == ("truth",)
+    assert (shown.methods, shown.controls, shown.empty) == (plain.methods, plain.controls, plain.empty)
+    rows = {row.metric: row for row in shown.rows if row.positive}
+    (cell,) = rows["deletion"].positive
+    assert (cell.verdict, cell.control, cell.mean) == ("", True, pytest.approx(0.6))
+    assert rows["deletion"].positive_note.startswith("truth scores worse than random (by −0.09")
+    assert (
+        rows["completeness"].positive[0].reason == "undefined on every image: the truth is empty, or the truth mask is empty"
+    )
+    assert rows["average-gain"].positive[0].reason == "not run: its maps are made of the masks"
+    text = page(shown)
+    assert 'class="is-positive">truth<small>positive control' in text
+    assert "truth scores worse than random" in text
+    assert "Positive controls are the masks themselves as maps" in text
+    for width in (60, 200):
+        lines = printed(shown, width)
+        assert max(map(len, lines.splitlines())) <= width
+        assert "truth scores worse than random" in " ".join(lines.split())
+    table = pd.read_csv(shown.write_csv(tmp_path / "suite.csv"))
+    assert table[table["method"] == "truth"]["control"].all()
+    assert len(table) == len(plain.table()) + 3
+    assert "truth" not in results_markdown(shown)
+    assert "truth" not in set(results_table(shown)["method"])
+
+
+def test_a_suite_brings_the_masks_along_where_every_image_has_one(tmp_path):
+    values = {"methods": ["gradient"], "metrics": ["sparsity", "pointing-game"], "workers": 0}
+    grid = run_suite(subject(values | {"out": str(tmp_path / "a")}, full=False), full=False, observer=Silent())
+    assert grid.positive == ("truth", "blurred-truth")
+    assert grid.controls == ("random", "edge", "fake-cam", "centre")
+    assert grid.methods == ("gradient",)
+    pointing = next(row for row in grid.rows if row.metric == "pointing-game")
+    assert [cell.mean for cell in pointing.positive] == [1.0, pytest.approx(1.0, abs=0.1)]
+    assert "truth" in page(grid)
+    assert "truth" in set(grid.table()["method"])
+    named = {"methods": ["gradient", "random", "blurred-truth(sigma=0.1)"], "out": str(tmp_path / "b")}
+    grid = run_suite(subject(values | named, full=False), full=False, observer=Silent())
+    assert grid.positive == ("blurred-truth(sigma=0.1)",)
+
+
+def test_a_suite_on_images_without_masks_has_none(tmp_path):
+    sys.path.insert(0, str(Path(__file__).parent.parent / "runs"))
+    from tests.runs.subject import write_images
+
+    write_images(tmp_path / "images", count=2, side=32)
+    values = {"model": "digits", "images": str(tmp_path / "images"), "out": str(tmp_path / "out"), "metrics": ["sparsity"]}
+    grid = run_suite(subject(values | {"methods": ["gradient"]}, full=False), full=False, observer=Silent())
+    assert grid.positive == ()
+
+
+def test_of_several_labels_every_case_must_have_a_mask(tmp_path):
+    """With `predicted`, a label may be explained that the image has no region for; then no positive control is added."""
+    values = {"model": "digits-many", "methods": ["gradient"], "metrics": ["sparsity"], "workers": 0}
+    for target in ("every-label", "predicted"):
+        settings = subject(values | {"target": target, "out": str(tmp_path / target)}, full=False)
+        assert run_suite(settings, full=False, observer=Silent()).positive == ("truth", "blurred-truth")

@@ -147,6 +147,12 @@ def _write_maps(folder: Path) -> None:
         (folder / where).mkdir()
         for name, value in values.items():
             np.save(folder / where / f"{name}.npy", value)
+    for where, regions in {"masks": (1, 2, 3), "masks_missing": (1, 2), "masks_empty": (1, 0, 3)}.items():
+        (folder / where).mkdir()
+        for number, side in enumerate(regions):
+            mask = np.zeros((SIDE, SIDE), np.uint8)
+            mask[8 : 8 + 4 * side, 8 : 8 + 4 * side] = 255
+            Image.fromarray(mask).save(folder / where / f"p{number}.png")
     (folder / "maps_png").mkdir()
     for name, value in maps.items():
         Image.fromarray((value * 255).astype(np.uint8)).save(folder / "maps_png" / f"{name}.png")

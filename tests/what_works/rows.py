@@ -35,6 +35,7 @@ def _rows(section: str, *rows: tuple[str, str]) -> list[Row]:
 
 
 _FINDINGS = "--model models:fourteen --heads independent-labels --classes findings.txt"
+_MASKED = "--model models:five --masks masks"
 
 ROWS: list[Row] = [
     *_rows(
@@ -220,5 +221,24 @@ ROWS: list[Row] = [
         ("the name of a method", "--model models:five --maps gradient=maps"),
         ("images that are changed first", "--model models:five --maps theirs=maps --condition rotation"),
         ("a folder that is not there", "--model models:five --maps theirs=absent"),
+    ),
+    *_rows(
+        "The masks as maps",
+        ("a mask per image, as it is and blurred", f"{_MASKED} --methods gradient,random,truth,blurred-truth"),
+        (
+            "a metric that explains again: no score for the masks, with the reason",
+            f"{_MASKED} --methods random,truth --metrics 'deletion(steps=2),random-logit'",
+        ),
+        ("no masks", "--model models:five --methods random,truth"),
+        ("masks of some images only", "--model models:five --masks masks_missing --methods random,truth"),
+        (
+            "an empty mask: its scores are undefined, and counted",
+            "--model models:five --masks masks_empty --methods random,truth",
+        ),
+        ("masks that are turned with their images", f"{_MASKED} --methods random,truth --condition rotation"),
+        ("14 independent labels", f"{_FINDINGS} --masks masks --methods random,truth"),
+        ("nothing beside the masks", f"{_MASKED} --methods truth"),
+        ("the masks inside a method", f"{_MASKED} --methods smoothgrad(of=truth),random"),
+        ("a width of 0", f"{_MASKED} --methods random,blurred-truth(sigma=0)"),
     ),
 ]

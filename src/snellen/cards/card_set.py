@@ -102,7 +102,8 @@ class CardSet:
 
     def find(self, name: str) -> Card:
         """The card of a method by its label or, if the run has it with one setting only, by its name."""
-        label = find_label(name, {card.method: card.name for card in self.cards}, f"'{self.run.folder}'")
+        positive = [control.label for control in self.run.record.spec.positive_controls]
+        label = find_label(name, {card.method: card.name for card in self.cards}, f"'{self.run.folder}'", positive)
         return next(card for card in self.cards if card.method == label)
 
 

@@ -17,6 +17,7 @@ from snellen.errors import SnellenError
 from snellen.files.atomic import replacing, write_whole
 from snellen.plugins.registry import METHODS, label, traits
 from snellen.report.photographs import SHOWN
+from snellen.runs.plan import refuse_positive_controls
 
 
 def file_name(method: str) -> str:
@@ -31,6 +32,7 @@ def file_name(method: str) -> str:
 def everywhere(name: str) -> Card:
     """The card of a method without a run, by its name, perhaps with settings: `rise(masks=500)`, `mine.py:f`."""
     method = METHODS.parse(name, load=True)
+    refuse_positive_controls([method], "it has no card: cards describe methods")
     return card(traits(method).name, label(method))
 
 

@@ -41,7 +41,7 @@ class JoinedRuns:
                 methods.setdefault(method.label, method)
             for metric in record.spec.metrics:
                 metrics.setdefault(metric.label, metric)
-        spec = first.spec.changed(methods=tuple(methods.values()), metrics=tuple(metrics.values()))
+        spec = first.spec.changed(methods=tuple(methods.values()), metrics=tuple(metrics.values()), positive_controls=())
         finished = records[-1].finished if all(record.finished for record in records) else None
         notes = tuple(dict.fromkeys(note for record in records for note in record.notes))
         return first.changed(spec=spec, finished=finished, notes=notes)
@@ -50,6 +50,10 @@ class JoinedRuns:
         """The scores of all runs."""
         table = pd.concat([run.scores() for run in self._runs], ignore_index=True)
         return table.drop_duplicates(["sample", "method", "metric"], ignore_index=True)
+
+    def positive_scores(self) -> pd.DataFrame:
+        """None: cards describe methods."""
+        return self._runs[0].positive_scores().head(0)
 
     def samples(self) -> pd.DataFrame:
         """The samples, which are those of every run."""

@@ -126,7 +126,9 @@ def results_table(grid: Grid) -> pd.DataFrame:
         }
         for name, evidence in literature()
     ]
-    return pd.concat([grid.table().assign(source="run"), pd.DataFrame(written)], ignore_index=True)
+    measured = grid.table()
+    measured = measured[~measured["method"].isin(grid.positive)]  # cards describe methods
+    return pd.concat([measured.assign(source="run"), pd.DataFrame(written)], ignore_index=True)
 
 
 def results_markdown(grid: Grid) -> str:

@@ -1,4 +1,4 @@
-"""Curves as small multiples: one panel per method, the controls in grey behind it, the same axes everywhere."""
+"""Curves as small multiples: one panel per method, the controls in grey and the truth in green behind it, the same axes."""
 
 from __future__ import annotations
 
@@ -26,18 +26,23 @@ class CurvePanels:
     """By method."""
     legend: dict[str, Markup]
     """By control, a piece of its line for the legend."""
+    oracles: dict[str, Markup]
+    """The same by positive control."""
     low: str
     """The lower end of the vertical axis."""
     high: str
     """The upper end of the vertical axis."""
 
 
-def curve_panels(curves: Mapping[str, Float[np.ndarray, "images points"]], controls: Sequence[str]) -> CurvePanels | None:
+def curve_panels(
+    curves: Mapping[str, Float[np.ndarray, "images points"]], controls: Sequence[str], oracles: Sequence[str] = ()
+) -> CurvePanels | None:
     """The mean curve of every method in a panel of its own; None where no curve is defined.
 
     Args:
         curves: By method, one curve per image over the share of pixels changed; images with an undefined point are left out.
         controls: The methods that are controls.
+        oracles: The positive controls.
     """
     means = {}
     for name, rows in curves.items():
@@ -51,18 +56,22 @@ def curve_panels(curves: Mapping[str, Float[np.ndarray, "images points"]], contr
     area = PlotArea(across=Scale(0, 1, 0), up=Scale(low, high if high > low else low + 1, 0), top=16, height=100)
     dashes = {name: DASHES[place % len(DASHES)] for place, name in enumerate(name for name in means if name in controls)}
     behind = [_line(area, means[name], "behind", dash=dash) for name, dash in dashes.items()]
+    green = {name: DASHES[place % len(DASHES)] for place, name in enumerate(name for name in means if name in oracles)}
+    behind += [_line(area, means[name], "oracle", dash=dash) for name, dash in green.items()]
     heights = [float(means[name].mean()) for name in dashes]
     against = f"; controls have mean heights from {short(min(heights))} to {short(max(heights))}" if heights else ""
+    against += "".join(f"; {name} has {short(float(means[name].mean()))}" for name in green)
     panels = {}
     for name, mean in means.items():
-        if name not in controls:
+        if name not in dashes and name not in green:
             start, end, height = short(float(mean[0])), short(float(mean[-1])), short(float(mean.mean()))
             description = f"{name}: starts at {start}, ends at {end}, mean height {height}{against}"
             panels[name] = _panel(area, [*behind, _line(area, mean, "curve")], description)
     if not panels:
         panels = {"controls": _panel(area, behind, "mean curves of the controls")}
     legend = {name: line_key("behind", dash=dash) for name, dash in dashes.items()}
-    return CurvePanels(panels=panels, legend=legend, low=short(area.up.low), high=short(area.up.high))
+    keys = {name: line_key("oracle", dash=dash) for name, dash in green.items()}
+    return CurvePanels(panels=panels, legend=legend, oracles=keys, low=short(area.up.low), high=short(area.up.high))
 
 
 def column_means(rows: Float[np.ndarray, "images points"]) -> Float[np.ndarray, " points"]:

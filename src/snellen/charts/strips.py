@@ -50,6 +50,7 @@ def strip(
     *,
     description: str,
     ticks: Sequence[Number] = (),
+    oracles: Sequence[Number] = (),
     band: tuple[Number, Number] | None = None,
 ) -> Chart:
     """One method: grey ticks for the controls, a bar for its interval, a dot for its mean.
@@ -59,12 +60,14 @@ def strip(
         estimate: The method's mean and interval.
         description: All of it in words.
         ticks: The means of the controls; values that are not finite are not drawn.
+        oracles: The means of positive controls, as green lines.
         band: A range to shade behind everything, such as differences that count as equal.
     """
     middle = STRIP_HEIGHT // 2
     shapes: list[Shape] = [_range(scale, band, top=1, height=STRIP_HEIGHT - 2, style="band")] if band else []
     shapes.append(level(middle))
     shapes += [upright(scale.at(value), 5, 21, "tick") for value in ticks if math.isfinite(value)]
+    shapes += [upright(scale.at(value), 1, STRIP_HEIGHT - 1, "oracle") for value in oracles if math.isfinite(value)]
     shapes += estimate.shapes(scale, middle)
     return Chart(description=description, shapes=tuple(shapes), height=STRIP_HEIGHT, kind="strip")
 

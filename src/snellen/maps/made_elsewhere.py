@@ -21,9 +21,9 @@ from snellen.images import Samples
 from snellen.maps.folding import fold
 from snellen.maps.map_files import Range, StoredMap, find_maps
 from snellen.plugins.outside import OWN, UNTESTED
-from snellen.plugins.registry import METHODS, label, traits
+from snellen.plugins.registry import METHODS
 from snellen.plugins.traits import MethodTraits
-from snellen.types import Images, Maps, Method, Metric, NeedsVariants, Passes, Rng, Targets
+from snellen.types import Images, Maps, Passes, Rng, Targets
 
 TARGET = "@"
 """Separates the id of a picture and a target in the name of a map."""
@@ -230,34 +230,6 @@ def _find(name: str, source: Any, ends: Range | None) -> MapsMadeElsewhere:
         )
     summary = f"Maps made elsewhere, read from {words}."
     return _make(traits=_traits(name, summary, signed=True, version=1), source=words, unread=unread)
-
-
-def why_not_scored(method: Method, metric: Metric) -> str | None:
-    """Why a metric cannot score maps made elsewhere: it would have to explain again; None where it can."""
-    if not isinstance(method, MapsMadeElsewhere):
-        return None
-    if "explain" in traits(metric).needs:
-        return (
-            "its maps were made elsewhere, and this metric must explain changed images, targets or models by the same method"
-        )
-    if isinstance(metric, NeedsVariants):
-        names, others = (
-            {variant.name for variant in metric.trained_variants(candidate)}
-            for candidate in (method, METHODS.build("constant"))
-        )
-        if names != others:
-            return "its maps were made elsewhere, and this metric must explain training images by the same method"
-    return None
-
-
-def refusals(methods: Sequence[Method], metrics: Sequence[Metric]) -> dict[tuple[str, str], str]:
-    """By labels of method and metric, the refusals among them."""
-    return {
-        (label(method), label(metric)): problem
-        for method in methods
-        for metric in metrics
-        if (problem := why_not_scored(method, metric)) is not None
-    }
 
 
 class _Pictures:

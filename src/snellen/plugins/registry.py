@@ -36,7 +36,7 @@ from snellen.plugins.traits import (
     Test,
     TraitEvidence,
 )
-from snellen.types import Condition, Fill, Method, Metric
+from snellen.types import Condition, Fill, MadeOfTruth, Method, Metric
 
 __all__ = [
     "CONDITIONS",
@@ -251,6 +251,8 @@ def method(
     def register(plugin: type[T]) -> type[T]:
         if control and family not in ("other", "control"):
             raise SnellenError(f"method '{name}' is a control, so its family must not be '{family}'")
+        if "truth" in needs and not isinstance(plugin, MadeOfTruth):
+            raise SnellenError(f"method '{name}' needs the truth, which no method sees; a positive control defines maps_of")
         _check_ranges(name, plugin, ranges or {})
         plugin.traits = MethodTraits(  # type: ignore[attr-defined]
             name=name,
@@ -271,7 +273,7 @@ def method(
             ranges=dict(ranges or {}),
             version=version,
             tested_on=tested_on,
-            listed=listed,
+            listed=listed and "truth" not in needs,  # a positive control is no method to choose
         )
         METHODS.add(name, plugin)  # type: ignore[arg-type]
         return plugin

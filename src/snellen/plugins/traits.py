@@ -131,7 +131,13 @@ class MethodTraits:
     tested_on: str = TESTED_ON
     """On which networks the contract suite tests the traits, in words."""
     listed: bool = True
-    """False for a frame that means nothing without settings: it is built by name, but no list or suite includes it."""
+    """False for a frame that means nothing without settings, and for a positive control: both are built by name, but not
+    among the methods of a list."""
+
+    @property
+    def positive(self) -> bool:
+        """Whether it is a positive control: its maps are made of the truth (see `MadeOfTruth`)."""
+        return "truth" in self.needs
 
     @property
     def in_words(self) -> str:

@@ -31,6 +31,7 @@ def explain_photo(
     Several targets are drawn one below the other.
     """
     methods = planning.parse_methods(settings.methods) if settings.methods else []
+    planning.refuse_positive_controls(methods, "it explains no photo")
     if not photo.name:
         raise SnellenError("explain needs the path of a photograph, but it is empty")
     path = out or photo.with_name(f"{photo.stem}-maps.png")

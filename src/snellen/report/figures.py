@@ -18,7 +18,7 @@ from snellen.runs.record import MetricSpec
 
 
 def score_figure(run: Readable, metric: str, *, width: float | int = 360) -> Chart:
-    """The strips of all methods by one metric, with their verdicts, over the names of the controls.
+    """The strips of all methods by one metric, with their verdicts, over the names of the controls; positive controls last.
 
     Args:
         run: The run.
@@ -29,12 +29,12 @@ def score_figure(run: Readable, metric: str, *, width: float | int = 360) -> Cha
     block = next(block for block in metric_blocks(run) if block["label"] == spec.label)
     if block["nothing"]:
         raise SnellenError(f"'{run.folder}' has no score by {spec.label}, so there is nothing to draw")
-    rows = {f"{row['mark']} {row['name']}".strip(): row["strip"] for row in block["rows"]}
+    rows = {f"{row['mark']} {row['name']}".strip(): row["strip"] for row in (*block["rows"], *block["positive"])}
     return stack(rows, title=f"{spec.label} {block['arrow']}", axis=block["footer"], width=width)
 
 
 def curve_figure(run: Readable, metric: str, *, columns: int = 3) -> Chart:
-    """The mean curves of all methods by one metric, a panel each, the controls in grey behind them.
+    """The mean curves of all methods by one metric, a panel each; behind them controls in grey, positive ones in green.
 
     Args:
         run: The run.
@@ -43,7 +43,8 @@ def curve_figure(run: Readable, metric: str, *, columns: int = 3) -> Chart:
     """
     spec = _metric(run, metric)
     controls = [method.label for method in run.record.spec.methods if method.control]
-    panels = None if spec.points else curve_panels(run.curves(spec.label), controls)
+    oracles = [control.label for control in run.record.spec.positive_controls]
+    panels = None if spec.points else curve_panels(run.curves(spec.label), controls, oracles)
     if panels is None:
         raise SnellenError(f"{spec.label} has no curves in '{run.folder}'; score_figure draws its means")
     title = f"{spec.label} {ARROWS[spec.higher_is_better]}, from {panels.low} to {panels.high}"

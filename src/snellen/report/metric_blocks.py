@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -12,9 +13,11 @@ from snellen.charts import numbers
 from snellen.charts.scale import Scale, scale_of
 from snellen.charts.strips import Estimate, strip, strip_axis
 from snellen.charts.verdict_marks import ARROWS, DIRECTIONS, MARKS, colour_of
+from snellen.report.positive_controls import SURPRISE, by_metric, is_surprising, note_of
 from snellen.report.readable import Readable
 from snellen.runs.record import MetricSpec
 from snellen.verdicts import MINIMUM_IMAGES, Judgement, PairedDifference, fooled, run_certainty
+from snellen.verdicts.statistics import SummaryRow
 
 
 def metric_blocks(run: Readable) -> list[dict[str, Any]]:
@@ -23,12 +26,16 @@ def metric_blocks(run: Readable) -> list[dict[str, Any]]:
     summary, judged = verdicts.summary, verdicts.judgements
     fooling_controls = fooled(summary)
     by_pair = {(judgement.method, judgement.metric): judgement for judgement in judged}
+    positive = by_metric(run)
     blocks: list[dict[str, Any]] = []
     for metric in run.record.spec.metrics:
         label, higher = metric.label, metric.higher_is_better
         rows: Any = summary[summary["metric"] == label]
         controls = {row.method: float(row.mean) for row in rows[rows["control"]].itertuples()}
         plotted = [*rows["mean"], *rows.loc[~rows["control"], "low"], *rows.loc[~rows["control"], "high"]]
+        masks = [control.row for control in positive[label]]
+        plotted += [value for row in masks for value in (row.mean, row.low, row.high)]
+        oracles = {row.method: float(row.mean) for row in masks if row.n}
         scale = scale_of([float(value) for value in plotted], bounds_of(metric))
         own = [judgement for judgement in judged if judgement.metric == label]
         axiom = metric.tolerance is not None
@@ -43,7 +50,11 @@ def metric_blocks(run: Readable) -> list[dict[str, Any]]:
             "direction": DIRECTIONS[higher],
             "fooled": fooling_controls.get(label, []),
             "undefined": _undefined_scores(rows),
+            "positive_undefined": [words for row in masks if (words := _undefined_truth(row))],
             "rows": [],
+            "positive": [],
+            "positive_note": note_of(positive[label]),
+            "surprise": SURPRISE if is_surprising(positive[label]) else "",
             "footer": None,
             "columns": columns,
             "pairs": _pairs(own, columns, enough) if columns or (enough and axiom) else [],
@@ -56,9 +67,11 @@ def metric_blocks(run: Readable) -> list[dict[str, Any]]:
         if scale is not None:
             block["footer"] = strip_axis(scale, controls, higher_is_better=higher)
             for row in rows[~rows["control"]].itertuples():
-                block["rows"].append(_strip_row(row, scale, controls, by_pair if enough else None, block["judged"]))
+                verdicts_of_row = by_pair if enough else None
+                block["rows"].append(_strip_row(row, scale, controls, verdicts_of_row, block["judged"], oracles))
             if not block["rows"]:
-                block["rows"] = [_strip_row(row, scale, controls, None, False) for row in rows.itertuples()]
+                block["rows"] = [_strip_row(row, scale, controls, None, False, oracles) for row in rows.itertuples()]
+            block["positive"] = [_strip_row(row, scale, controls, None, False) for row in masks if row.n]
         blocks.append(block)
     return blocks
 
@@ -75,7 +88,9 @@ def _strip_row(
     controls: Mapping[str, float],
     verdicts: Mapping[tuple[str, str], Judgement] | None,
     judged: bool,
+    oracles: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
+    """A row of strips; `oracles` are the means of positive controls, which have none themselves."""
     verdict = verdicts[(row.method, row.metric)].verdict if verdicts is not None else None
     missing = f"{row.n} of {row.n + row.undefined} defined" if row.undefined and row.n else ""
     if missing and judged and row.n < MINIMUM_IMAGES:
@@ -85,10 +100,15 @@ def _strip_row(
     words = f"{row.method}: mean {mean}, {span}, {numbers.count(row.n, 'image')}"
     if controls:
         words += "; controls: " + ", ".join(f"{name} {numbers.short(value)}" for name, value in controls.items())
+    if oracles:
+        words += "; positive controls: " + ", ".join(f"{name} {numbers.short(value)}" for name, value in oracles.items())
     estimate = Estimate(mean=row.mean, low=row.low, high=row.high, colour=colour_of(verdict) if verdict else "ink")
+    if oracles is None:
+        estimate = replace(estimate, colour="green", shape="diamond")
+    ends = list((oracles or {}).values())
     return {
         "name": row.method,
-        "strip": strip(scale, estimate, description=words, ticks=list(controls.values())),
+        "strip": strip(scale, estimate, description=words, ticks=list(controls.values()), oracles=ends),
         "mean": mean,
         "interval": span if row.n else "",
         "missing": missing,
@@ -108,6 +128,13 @@ def _undefined_scores(rows: pd.DataFrame) -> str:
     if not rows["n"].any():
         return f"undefined on every image{why}"
     return f"{missing} of {int((rows['undefined'] + rows['n']).sum())} scores undefined{why}"
+
+
+def _undefined_truth(row: SummaryRow) -> str:
+    """The undefined scores of a positive control in words."""
+    if not row.undefined:
+        return ""
+    return f"{row.method}: {row.undefined} of {row.n + row.undefined} scores undefined: {row.reason}"
 
 
 def _not_run(metric: str, problems: Mapping[tuple[str, str], str]) -> list[str]:

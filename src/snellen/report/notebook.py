@@ -16,20 +16,20 @@ def run_html(run: Readable) -> str:
     """Means of methods down and metrics across, with the mark of each verdict; no script, no network."""
     spec, verdicts = run.record.spec, run.verdicts()
     marks = {(judgement.method, judgement.metric): judgement.verdict for judgement in verdicts.judgements}
-    means = {(row["method"], row["metric"]): row["mean"] for row in verdicts.summary.to_dict("records")}
+    means = {(row["method"], row["metric"]): row["mean"] for row in verdicts.shown.to_dict("records")}
     heads = "".join(
         f'<th title="{escape(metric.summary)}">{escape(metric.label)} {ARROWS[metric.higher_is_better]}</th>'
         for metric in spec.metrics
     )
     rows = []
-    for method in spec.methods:
+    for method in (*spec.methods, *spec.positive_controls):
         cells = []
         for metric in spec.metrics:
             key = (method.label, metric.label)
             verdict = marks.get(key)
             mark = f' <span title="{verdict}">{MARKS[verdict]}</span>' if verdict else ""
             cells.append(f"<td>{escape(numbers.short(float(means[key])))}{mark}</td>")
-        control = " (control)" if method.control else ""
+        control = " (control)" if method.control else " (positive control)" if method in spec.positive_controls else ""
         rows.append(f"<tr><th>{escape(method.label)}{control}</th>{''.join(cells)}</tr>")
     count = numbers.count(len(run.record.samples.rows), "image")
     state = "" if run.record.finished is not None else "; unfinished"
@@ -51,7 +51,7 @@ def run_summary(run: Readable) -> dict[str, Any]:
         values["accuracy"] = accuracy.share
     if (error := run.record.number_error()) is not None:
         values["mean absolute error"] = error.mean
-    for row in summary.to_dict("records"):
+    for row in run.verdicts().shown.to_dict("records"):
         prefix = f"{row['method']}/{row['metric']}"
         values |= {f"{prefix}/{name}": float(row[name]) for name in ("mean", "low", "high", "n", "undefined")}
     for row in run.costs().to_dict("records"):

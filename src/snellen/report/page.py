@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from snellen.charts import curves, numbers, pictures
 from snellen.charts.html_page import render_page, write_page
 from snellen.charts.verdict_marks import DIRECTIONS
@@ -19,6 +17,7 @@ from snellen.report.attributes import CATEGORIES
 from snellen.report.cost_bars import cost_bars
 from snellen.report.metric_blocks import metric_blocks
 from snellen.report.photographs import cover, photographs_of
+from snellen.report.positive_controls import MEANING
 from snellen.report.readable import Readable
 from snellen.runs.record import Spec
 from snellen.verdicts import MARGIN, MINIMUM_IMAGES, run_certainty
@@ -36,7 +35,7 @@ def page(run: Readable) -> str:
 
 def _facts(run: Readable) -> dict[str, Any]:
     record, spec = run.record, run.record.spec
-    summary, samples = run.verdicts().summary, run.samples()
+    samples = run.samples()
     controls = [method.label for method in spec.methods if method.control]
     blocks = metric_blocks(run)
     categories = [
@@ -46,7 +45,8 @@ def _facts(run: Readable) -> dict[str, Any]:
         ]}
         for name, attributes in CATEGORIES.items()
     ]  # fmt: skip
-    photographs = photographs_of(run, samples, spec.methods)
+    shown = (*spec.methods, *spec.positive_controls)
+    photographs = photographs_of(run, samples, shown)
     return {
         **subject_facts(run),
         "totals": record.totals,
@@ -55,12 +55,15 @@ def _facts(run: Readable) -> dict[str, Any]:
         "margin": MARGIN,
         "methods": [method for method in spec.methods if not method.control],
         "controls": controls,
+        "positive": [control.label for control in spec.positive_controls],
+        "meaning": MEANING,
+        "shown": shown,
         "cover": cover(photographs),
         "categories": [category for category in categories if category["attributes"]],
-        "table": _table(spec, summary, categories, run.problems()),
+        "table": _table(run, categories),
         "photographs": photographs,
         "hidden": len(samples) - len(photographs),
-        "signed": sorted({bool(method.signed) for method in spec.methods}),
+        "signed": sorted({bool(method.signed) for method in shown}),
         "bars": {side: pictures.data_uri(pictures.scale_bar(side), longest=256, quality=92) for side in (False, True)},
         "legend": pictures.LEGEND,
         "charts": _charts(run, spec, controls),
@@ -108,12 +111,8 @@ def subject_facts(run: Readable) -> dict[str, Any]:
 # The table ---------------------------------------------------------------------------------------------------------------
 
 
-def _table(
-    spec: Spec,
-    summary: pd.DataFrame,
-    categories: Sequence[Mapping[str, Any]],
-    problems: Mapping[tuple[str, str], str],
-) -> dict[str, Any]:
+def _table(run: Readable, categories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    spec, problems = run.record.spec, run.problems()
     blocks = [
         (category["name"], block)
         for category in categories
@@ -125,9 +124,14 @@ def _table(
         if not groups or groups[-1]["name"] != name:
             groups.append({"name": name, "span": 0})
         groups[-1]["span"] += 1
-    cells = summary.set_index(["method", "metric"])
+    cells = run.verdicts().shown.set_index(["method", "metric"])
+    controls = [method for method in spec.methods if method.control]
     bodies = []
-    for title, control in (("Methods", False), ("Controls, which contain no information about the model", True)):
+    for title, kind, members in (
+        ("Methods", "", [method for method in spec.methods if not method.control]),
+        ("Controls, which contain no information about the model", "control", controls),
+        ("Positive controls: the masks themselves as maps", "positive", spec.positive_controls),
+    ):
         rows = [
             {
                 "name": method.label,
@@ -135,16 +139,16 @@ def _table(
                     _cell(
                         cells.loc[(method.label, block["label"])],
                         block,
-                        refused=method.maps is not None and (method.label, block["label"]) in problems,
+                        refused=(method.maps is not None or kind == "positive")
+                        and (method.label, block["label"]) in problems,
                     )
                     for _, block in blocks
                 ],
             }
-            for method in spec.methods
-            if method.control is control
+            for method in members
         ]
         if rows:
-            bodies.append({"title": title, "rows": rows, "control": control})
+            bodies.append({"title": title, "rows": rows, "kind": kind})
     return {"groups": groups, "metrics": [block for _, block in blocks], "bodies": bodies}
 
 
@@ -165,7 +169,8 @@ def _cell(row: Any, block: Mapping[str, Any], *, refused: bool) -> dict[str, Any
 def _charts(run: Readable, spec: Spec, controls: Sequence[str]) -> list[dict[str, Any]]:
     charts = []
     for metric in spec.metrics:
-        panels = None if metric.points else curves.curve_panels(run.curves(metric.label), controls)
+        oracles = [control.label for control in spec.positive_controls]
+        panels = None if metric.points else curves.curve_panels(run.curves(metric.label), controls, oracles)
         if panels is not None:
             charts.append(
                 {
@@ -188,7 +193,9 @@ def _traces(run: Readable, spec: Spec) -> list[dict[str, Any]]:
         if not names or not means:
             continue
         methods: list[dict[str, Any]] = [
-            {"name": method.label, "control": method.control} for method in spec.methods if method.label in means
+            {"name": method.label, "control": method.control or method in spec.positive_controls}
+            for method in (*spec.methods, *spec.positive_controls)
+            if method.label in means
         ]
         rows = []
         for place, name in enumerate(names):
@@ -237,7 +244,7 @@ def _costs(run: Readable, spec: Spec) -> list[dict[str, Any]]:
 
 
 def _citations(spec: Spec) -> list[str]:
-    keys = {method.cite for method in spec.methods} | {metric.cite for metric in spec.metrics}
+    keys = {method.cite for method in (*spec.methods, *spec.positive_controls)} | {metric.cite for metric in spec.metrics}
     return sorted(CITATIONS.get(key, key) for key in keys if key and key != OWN)
 
 

@@ -24,12 +24,14 @@ def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[Metho
     ids = [str(sample_id) for sample_id in first["sample"]]
     photos = {sample_id: run.picture(sample_id) for sample_id in ids}
     tiles: dict[str, list[dict[str, Any]]] = {sample_id: [] for sample_id in ids}
+    positive = {control.label for control in run.record.spec.positive_controls}
     for method in methods:
         maps = _maps(run, method.label, ids)
         # A setting may make a map signed that is not so by default, such as gradient(fold=sum).
         two_sided = bool(method.signed) or any(bool((values < 0).any()) for values in maps.values())
         for sample_id in ids:
-            facts = {"name": method.label, "control": method.control, "signed": two_sided}
+            kind = "control" if method.control else "positive control" if method.label in positive else ""
+            facts = {"name": method.label, "kind": kind, "signed": two_sided}
             pictures_of_map = (
                 _pair_of_tiles(maps[sample_id], photos[sample_id], two_sided)
                 if sample_id in maps
@@ -99,7 +101,7 @@ def _class(row: Mapping[Any, Any], which: str) -> str | None:
 def cover(photographs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The first photograph, with the map of the first unsigned method over it."""
     for photo in photographs:
-        for candidate in sorted(photo["tiles"], key=lambda tile: (tile["control"], tile["signed"])):
+        for candidate in sorted(photo["tiles"], key=lambda tile: (tile["kind"] != "", tile["signed"])):
             if photo["photo"] and candidate["over"]:
                 return {**photo, "tile": candidate}
     return None

@@ -6,6 +6,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from snellen.errors import SnellenError, nearest
+from snellen.methods.positive_controls import POSITIVE_CONTROLS
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import CONDITIONS, METHODS, METRICS, text_of
 from snellen.zoo.sources.source import all_sources
@@ -22,10 +23,11 @@ def listing(what: str) -> Table:
 
 def _methods() -> Table:
     table = _table("name", "needs", "what its number means", "traits", "cites")
-    for name in sorted(METHODS, key=lambda name: (METHODS[name].traits.control, name)):  # type: ignore[attr-defined]
+    ordered = sorted(METHODS, key=lambda name: (METHODS[name].traits.control, name))  # type: ignore[attr-defined]
+    for name in (*ordered, *POSITIVE_CONTROLS):
         facts = METHODS[name].traits  # type: ignore[attr-defined]
         needs = ", ".join(sorted(facts.needs)) or ("nothing" if facts.control else "logits only")
-        needs += " (control)" if facts.control else ""
+        needs += " (control)" if facts.control else " (positive control)" if facts.positive else ""
         table.add_row(name, needs, facts.summary, facts.in_words, CITATIONS.get(facts.cite, facts.cite))
     return table
 

@@ -31,6 +31,10 @@ class Readable(Protocol):
         """Columns sample, method, metric, value."""
         ...
 
+    def positive_scores(self) -> pd.DataFrame:
+        """The same columns for the positive controls."""
+        ...
+
     def samples(self) -> pd.DataFrame:
         """Columns sample, label, prediction, probability, target and the names of the three classes."""
         ...

@@ -155,6 +155,7 @@ def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None
             raise SnellenError(f"{next(iter(refused.values()))}; name others with methods=")
     else:
         chosen = planning.parse_methods(methods)
+        planning.refuse_positive_controls(chosen, "it explains no image by itself")
         planning.check_needs(classifier, chosen, first)
     classifier, classes_of_images, names = with_targets(targets, classifier, samples, classes)
     before = dict(classifier.fitted_state)

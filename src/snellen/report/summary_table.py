@@ -14,6 +14,7 @@ from rich.text import Text
 
 from snellen.charts import numbers
 from snellen.charts.verdict_marks import ARROWS
+from snellen.report.positive_controls import SURPRISE, by_metric, is_surprising, note_of
 from snellen.report.readable import Readable
 from snellen.runs.record import MetricSpec
 from snellen.verdicts import fooled, run_certainty
@@ -36,26 +37,36 @@ class Summary:
 
     def __init__(self, run: Readable) -> None:
         spec = run.record.spec
-        self._methods = spec.methods
+        self._methods = (*spec.methods, *spec.positive_controls)
+        self._groups = {
+            "": [place for place, method in enumerate(spec.methods) if not method.control],
+            "controls": [place for place, method in enumerate(spec.methods) if method.control],
+            "positive controls": list(range(len(spec.methods), len(self._methods))),
+        }
         self._metrics = spec.metrics
-        self._summary = run.verdicts().summary
+        self._summary, self._shown = run.verdicts().summary, run.verdicts().shown
+        positive = run.verdicts().positive_controls
+        self._positive = [control.row for control in positive]
+        self._positive_notes = {name: note_of(controls) for name, controls in by_metric(run).items()}
+        self._surprise = SURPRISE if is_surprising(positive) else ""
         self._sure = run_certainty(run)
         self._problems = run.problems()
         self._accuracy = accuracy_lines(run)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Group]:
         """Splits the metrics evenly over the tables that the width allows."""
-        cells = self._summary.set_index(["method", "metric"])
+        cells = self._shown.set_index(["method", "metric"])
         fooling_controls = fooled(self._summary)
         columns = [self._column(metric, cells, fooling_controls) for metric in self._metrics]
-        longest = max((len(method.label) for method in self._methods), default=0)
+        titles = [title for title, rows in self._groups.items() if rows]
+        longest = max(map(len, [*(method.label for method in self._methods), *titles]), default=0)
         # Long labels are wrapped; narrower if that saves a table.
         layouts = [
             (name, split_evenly(columns, _width, options.max_width - name)) for name in (min(longest, 24), min(longest, 20))
         ]
-        name, tables = min(layouts, key=lambda layout: len(layout[1]))
+        name, chosen_tables = min(layouts, key=lambda layout: len(layout[1]))
         parts: list[Any] = list(self._accuracy)
-        for chosen in tables:
+        for chosen in chosen_tables:
             parts += [Text(""), self._table(name, chosen)]
         yield Group(*parts, Text(""), *self._words(fooling_controls))
 
@@ -73,12 +84,11 @@ class Summary:
         table.add_column("", width=name, overflow="fold")
         for column in columns:
             table.add_column(column[0], justify="right", min_width=_width(column), no_wrap=True, vertical="bottom")
-        for control in (False, True):
-            rows = [place for place, method in enumerate(self._methods) if method.control is control]
-            if control and rows:
-                table.add_row(Text("controls", style="dim italic"))
+        for title, rows in self._groups.items():
+            if title and rows:
+                table.add_row(Text(title, style="dim italic"))
             for place in rows:
-                style = "dim" if control else ""
+                style = {"": "", "controls": "dim", "positive controls": "green"}[title]
                 table.add_row(
                     Text(_folded(self._methods[place].label, name), style=style),
                     *(column[place + 1] for column in columns),
@@ -99,6 +109,12 @@ class Summary:
                 reason = str(next(iter(rows.loc[rows["undefined"] > 0, "reason"]), ""))
                 why = f" ({reason})" if reason and reason != "never" else ""
                 lines.append(Text(f"○ {name}: {missing} of {total} scores are undefined{why}."))
+        for row in self._positive:
+            if row.undefined:
+                total = row.undefined + row.n
+                lines.append(Text(f"○ {row.metric} on {row.method}: {row.undefined} of {total} undefined ({row.reason})."))
+        lines += [Text.assemble((name, "green"), f": {note}.") for name, note in self._positive_notes.items() if note]
+        lines += [Text(f"  {self._surprise}", style="dim")] if self._surprise else []
         for problem in dict.fromkeys(self._problems.values()):
             pairs = [pair for pair, sentence in self._problems.items() if sentence == problem]
             lines.append(Text(f"· {_listed(pairs)}: {problem}."))

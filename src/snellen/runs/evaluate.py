@@ -24,7 +24,8 @@ from snellen.errors import SnellenError
 from snellen.files.documents import MOST_WHOLE, check_shape
 from snellen.images import Samples, apply_condition
 from snellen.images.cases import make_cases
-from snellen.maps.made_elsewhere import Key, MapsMadeElsewhere, refusals
+from snellen.maps.explaining_again import refusals
+from snellen.maps.made_elsewhere import Key, MapsMadeElsewhere
 from snellen.plugins.named_code import line_of_user
 from snellen.plugins.registry import CONDITIONS, label, traits
 from snellen.runs import fitting, recording, variant_training
@@ -40,7 +41,7 @@ from snellen.runs.subject import samples_for
 from snellen.runs.tasks import MissingUnit, Shard, cached_passes, common_key, missing_units, split_into_shards
 from snellen.runs.unit import InspectShard, PackedClassifier, ShardFacts, Unit
 from snellen.runs.variant_training import RunVariants, TrainVariants
-from snellen.types import Condition, Findings, Method, Metric, Passes, Recipe
+from snellen.types import Condition, Findings, MadeOfTruth, Method, Metric, Passes, Recipe
 
 R = TypeVar("R")
 
@@ -344,8 +345,16 @@ class _Job:
 
     def _spec(self) -> Spec:
         """What is to be computed; the metrics are described later, when the size of the images is known."""
-        return Spec(
-            methods=tuple(planning.describe_method(method) for method in self.methods),
+        positive = [method for method in self.methods if isinstance(method, MadeOfTruth)]
+        if len(positive) == len(self.methods):
+            names, verb = " and ".join(map(label, positive)), "is" if len(positive) == 1 else "are"
+            raise SnellenError(
+                f"{names} {verb} there to compare others with; name a method too, or a control such as random"
+            )
+        described = Spec(
+            methods=tuple(
+                planning.describe_method(method) for method in self.methods if not isinstance(method, MadeOfTruth)
+            ),
             metrics=(),
             target=self.target,
             condition=None if self.condition is None else label(self.condition),
@@ -353,6 +362,8 @@ class _Job:
             shard=self.options.shard,
             precision=self.classifier.precision,
         )
+        # Not set without any, so that the records of such runs are as before.
+        return described.changed(positive_controls=tuple(map(planning.describe_method, positive))) if positive else described
 
     def _inspect(self, packed: PackedClassifier, shards: list[Shard]) -> list[ShardFacts]:
         """Loads every image once, so that broken images and wrong labels are refused before any method runs."""
@@ -397,7 +408,7 @@ class _Job:
                     f"'{sample_id}' has label {index}, but '{self.classifier.name}' has classes 0 to {classes - 1}"
                 )
         planning.check_numbers(self.classifier, shard.ids, shard_facts.numbers)
-        planning.check_truth(self.metrics, shard.ids, shard_facts.truths)
+        planning.check_truth([*self.methods, *self.metrics], shard.ids, shard_facts.truths)
         return replace(
             shard, targets=planning.resolve_targets(self.target, self.classifier, classes, shard.ids, shard_facts)
         )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from snellen.errors import SnellenError, nearest
 
 
-def find_label(name: str, methods: Mapping[str, str], owner: str) -> str:
+def find_label(name: str, methods: Mapping[str, str], owner: str, positive: Collection[str] = ()) -> str:
     """The label that a user means.
 
     Args:
         name: A label, or the name of a method.
         methods: By label, the name of the method.
         owner: The run, for errors.
+        positive: Labels of its positive controls, which are no methods.
 
     >>> find_label("rise", {"grad-cam": "grad-cam", "rise(masks=500)": "rise"}, "'runs/mine'")
     'rise(masks=500)'
@@ -25,6 +26,10 @@ def find_label(name: str, methods: Mapping[str, str], owner: str) -> str:
         return named[0]
     if named:
         raise SnellenError(f"{owner} has '{name}' with several settings; name one: {', '.join(named)}")
+    if written in {"".join(label.split()) for label in positive}:
+        raise SnellenError(
+            f"'{name}' is a positive control of {owner}, made of its masks, and no method; name one of {', '.join(methods)}"
+        )
     raise SnellenError(
         f"{owner} has no method '{name}'{nearest(name, [*methods, *methods.values()])} (it has: {', '.join(methods)})"
     )

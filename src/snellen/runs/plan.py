@@ -16,13 +16,14 @@ from snellen.classifier import Classifier
 from snellen.classifier.heads import Head, Number, WithTargets
 from snellen.classifier.targets import Contrast, Down, FurtherTarget, OutputFunction
 from snellen.errors import SnellenError
-from snellen.maps.made_elsewhere import MapsMadeElsewhere, maps_made_elsewhere, why_not_scored
+from snellen.maps.explaining_again import why_not_scored
+from snellen.maps.made_elsewhere import MapsMadeElsewhere, maps_made_elsewhere
 from snellen.plugins.notation import split_names
 from snellen.plugins.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.guard import Guard
 from snellen.runs.record import MapsRecord, MethodSpec, MetricSpec
 from snellen.runs.unit import ShardFacts
-from snellen.types import Findings, HasPoints, Method, Metric, NeedsVariants, Passes, Rng, SharedPasses
+from snellen.types import Findings, HasPoints, MadeOfTruth, Method, Metric, NeedsVariants, Passes, Rng, SharedPasses
 from snellen.zoo.models import find_object
 
 
@@ -78,6 +79,21 @@ def _distinct(kind: str, plugins: list[Any]) -> list[Any]:
         if labels.count(name) > 1:
             raise SnellenError(f"the {kind} '{name}' is named twice")
     return plugins
+
+
+def refuse_positive_controls(methods: Sequence[Method], reason: str) -> None:
+    """Refuses positive controls where there are no masks that they could be made of.
+
+    Args:
+        methods: What was named.
+        reason: Why they make no sense, as words that follow "so".
+    """
+    for method in methods:
+        if isinstance(method, MadeOfTruth):
+            raise SnellenError(
+                f"'{label(method)}' is a positive control, made of the masks of a run's own images, so {reason} (it belongs "
+                "in --methods of snellen run or suite, with --masks or --boxes)"
+            )
 
 
 def check_needs(
@@ -212,16 +228,17 @@ def check_requirements(
         raise SnellenError(f"{lacking}. Metrics that cannot be computed have to be left out.")
 
 
-def check_truth(metrics: Sequence[Metric], ids: Sequence[str], truths: Sequence[str]) -> None:
-    """Refuses metrics that need the truth of every sample where some sample has none."""
-    for metric in metrics:
-        if "truth" in traits(metric).needs:
+def check_truth(plugins: Sequence[Method | Metric], ids: Sequence[str], truths: Sequence[str]) -> None:
+    """Refuses metrics and positive controls, which need the truth of every sample, where some sample has none."""
+    for plugin in plugins:
+        if "truth" in traits(plugin).needs:
+            what = "positive control" if isinstance(plugin, MadeOfTruth) else "metric"
             lacking = [sample_id for sample_id, truth in zip(ids, truths, strict=True) if truth == "none"]
             if lacking:
                 raise SnellenError(
-                    f"{label(metric)} needs Sample.truth, but '{lacking[0]}' has none"
+                    f"{label(plugin)} needs Sample.truth, but '{lacking[0]}' has none"
                     f"{f' (nor have {len(lacking) - 1} others)' if len(lacking) > 1 else ''}. "
-                    "Drop the metric or give --masks or --boxes."
+                    f"Drop the {what} or give --masks or --boxes."
                 )
 
 

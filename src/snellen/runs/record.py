@@ -149,6 +149,8 @@ class Spec(Record):
     """What a run computes."""
 
     methods: tuple[MethodSpec, ...]
+    positive_controls: tuple[MethodSpec, ...] = ()
+    """Maps made of the truth, shown beside the methods and never judged."""
     metrics: tuple[MetricSpec, ...]
     target: str | int
     condition: str | None = None
@@ -161,7 +163,7 @@ class Spec(Record):
     @property
     def versions(self) -> dict[str, int]:
         """The version of each method and metric, by label."""
-        methods = {method.label: method.version for method in self.methods}
+        methods = {method.label: method.version for method in (*self.methods, *self.positive_controls)}
         return methods | {metric.label: metric.version for metric in self.metrics}
 
 
@@ -468,7 +470,7 @@ def _check_consistent(record: RunRecord) -> None:
     rows, names = record.samples.rows, record.classifier.class_names
     if len({row.sample for row in rows}) < len(rows) or len(rows) != record.samples.count:
         raise SnellenError("it does not have one row per sample")
-    methods = [method.label for method in record.spec.methods]
+    methods = [method.label for method in (*record.spec.methods, *record.spec.positive_controls)]
     metrics = [metric.label for metric in record.spec.metrics]
     for kind, labels in {"methods": methods, "metrics": metrics}.items():
         if len(set(labels)) < len(labels):

@@ -248,11 +248,14 @@ def score_files(record: RunRecord, units: Mapping[str, UnitRecord]) -> list[tupl
 
 
 def joined_refusals(refused: Mapping[tuple[str, str], str]) -> list[str]:
-    """A sentence per method and reason; `refused` has the reasons by method and metric."""
+    """A sentence per reason and the metrics that give it; `refused` has the reasons by method and metric."""
     metrics: dict[tuple[str, str], list[str]] = {}
     for (method, metric), problem in refused.items():
         metrics.setdefault((method, problem), []).append(metric)
-    return [f"{', '.join(names)} cannot be scored on {method}: {problem}" for (method, problem), names in metrics.items()]
+    methods: dict[tuple[str, str], list[str]] = {}
+    for (method, problem), names in metrics.items():
+        methods.setdefault((", ".join(names), problem), []).append(method)
+    return [f"{names} cannot be scored on {', '.join(of)}: {problem}" for (names, problem), of in methods.items()]
 
 
 def refusal_sentences(

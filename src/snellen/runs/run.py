@@ -51,6 +51,11 @@ class Run:
         return [method.label for method in self.record.spec.methods]
 
     @property
+    def positive_controls(self) -> list[str]:
+        """Labels of the positive controls, whose maps are made of the truth: truth, blurred-truth."""
+        return [control.label for control in self.record.spec.positive_controls]
+
+    @property
     def metrics(self) -> list[str]:
         """Labels of the metrics, in the order of the run."""
         return [metric.label for metric in self.record.spec.metrics]
@@ -61,9 +66,16 @@ class Run:
         return self.record.finished is not None
 
     def scores(self) -> pd.DataFrame:
-        """One row per sample, method and metric; NaN where the metric is undefined."""
+        """One row per sample, method and metric; NaN where the metric is undefined. Positive controls are left out."""
+        return self._scores(self.methods)
+
+    def positive_scores(self) -> pd.DataFrame:
+        """The same of the positive controls."""
+        return self._scores(self.positive_controls)
+
+    def _scores(self, methods: list[str]) -> pd.DataFrame:
         frame = self._store.scores(self.score_files(), ["sample", "method", "metric", "value"]).to_pandas()
-        order = {"sample": self._ids(), "method": self.methods, "metric": self.metrics}
+        order = {"sample": self._ids(), "method": methods, "metric": self.metrics}
         for column, names in order.items():
             frame = frame[frame[column].isin(names)].copy()
             frame[column] = pd.Categorical(frame[column], categories=names, ordered=True)
@@ -72,9 +84,11 @@ class Run:
         return tidy
 
     def table(self) -> pd.DataFrame:
-        """The mean of each metric for each method: methods down, metrics across."""
-        means = self.scores().pivot_table(index="method", columns="metric", values="value", aggfunc="mean", dropna=False)
-        return means.reindex(index=self.methods, columns=self.metrics)
+        """The mean of each metric for each method: methods down, positive controls last, metrics across."""
+        methods = [*self.methods, *self.positive_controls]
+        scores = self._scores(methods)
+        means = scores.pivot_table(index="method", columns="metric", values="value", aggfunc="mean", dropna=False)
+        return means.reindex(index=methods, columns=self.metrics)
 
     def samples(self) -> pd.DataFrame:
         """One row per sample: its label, the prediction and its probability, and the class that was explained.
@@ -100,13 +114,13 @@ class Run:
         return self.record.number_error()
 
     def curves(self, metric: str) -> dict[str, np.ndarray]:
-        """For a metric that summarises a curve: method to (samples, points), in sample order."""
+        """For a metric that summarises a curve: method to (samples, points), in sample order; positive controls last."""
         files = [(name, (metric,)) for name, metrics in self.score_files() if metric in metrics]
         frame = self._store.scores(files, ["sample", "method", "metric", "curve"]).to_pandas()
         frame = frame[frame["curve"].notna()]
         index_of = {sample_id: index for index, sample_id in enumerate(self._ids())}
         curves = {}
-        for method in self.methods:
+        for method in (*self.methods, *self.positive_controls):
             rows = frame[frame["method"] == method]
             if len(rows):
                 ordered = rows.iloc[np.argsort([index_of[sample] for sample in rows["sample"]], kind="stable")]

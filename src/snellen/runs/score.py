@@ -55,6 +55,8 @@ def score(
     """
     scorer = METRICS.parse(metric, load=True)
     explaining = None if method is None else METHODS.parse(method, load=True)
+    if explaining is not None:
+        planning.refuse_positive_controls([explaining], "it cannot explain; give the masks as maps= instead")
     name = label(scorer)
     needs = traits(scorer).needs
     if "explain" in needs and explaining is None:

@@ -21,6 +21,7 @@ from snellen.files.documents import EXACT, parse_as, parse_toml, parse_yaml, rea
 from snellen.files.seals import first_time
 from snellen.images import Reading, Samples, from_path
 from snellen.methods.controls import CONTROLS
+from snellen.methods.positive_controls import POSITIVE_CONTROLS
 from snellen.plugins.registry import CONDITIONS, traits
 from snellen.runs.evaluate import Options, Seed, ShardSize, Threads, UnfinishedError, Workers, evaluate
 from snellen.runs.executors import dask_executor
@@ -284,6 +285,11 @@ class Settings:
             if metrics and not any(traits(method).control for method in methods):
                 observer.note(
                     f"no control is among the methods, so nothing will be judged; add {','.join(CONTROLS)} for verdicts"
+                )
+            if metrics and (self.masks or self.boxes) and not any(traits(method).positive for method in methods):
+                observer.note(
+                    f"the masks can be scored as maps too: add {','.join(POSITIVE_CONTROLS)} to --methods for what a map "
+                    "would score that is right by the masks"
                 )
             options = Options(
                 shard=self.shard, workers=self.workers, threads=self.threads, compile=self.compile, request=self.as_values()

@@ -22,13 +22,13 @@ from snellen.classifier.probes import OutputRange
 from snellen.errors import SnellenError, no_exit
 from snellen.images import Samples, colours
 from snellen.maps.explainer import case_of
+from snellen.maps.explaining_again import why_not_scored
 from snellen.maps.fitted_state import digest
-from snellen.maps.made_elsewhere import why_not_scored
 from snellen.plugins.named_code import line_of_user
 from snellen.plugins.registry import label
 from snellen.runs.guard import Guard
 from snellen.runs.record import Cost
-from snellen.types import Case, CurveMetric, Findings, Method, Metric, Passes, Rng, Sample, Scores
+from snellen.types import Case, CurveMetric, Findings, MadeOfTruth, Method, Metric, Passes, Rng, Sample, Scores
 
 OnPass = Callable[[Passes], None]
 
@@ -202,6 +202,8 @@ class Unit:
             no_exit(label(self.method)),
         ):
             maps = None if self.maps is None else torch.from_numpy(self.maps)
+            if maps is None and isinstance(self.method, MadeOfTruth):
+                maps = self.method.maps_of(_truth_of(shard, self.method))
             case = case_of(
                 self.method,
                 classifier,
@@ -231,6 +233,8 @@ class Unit:
                     no_exit(label(metric)),
                 ):
                     curve, values = _score(metric, case, rng)
+                    if isinstance(self.method, MadeOfTruth):
+                        curve, values = _undefined_where_empty(curve, values, _truth_of(shard, self.method))
             except SnellenError as refusal:
                 result.refused[label(metric)] = str(refusal)
                 continue
@@ -279,6 +283,24 @@ def _score(metric: Metric, case: Case, rng: Rng) -> tuple[Float[Tensor, "batch p
         curve = metric.curve(case, rng=rng)
         return curve, metric.score(curve)
     return None, metric(case, rng=rng)
+
+
+def _truth_of(shard: LoadedShard, control: Method) -> Bool[Tensor, "batch height width"]:
+    if shard.truth is None:
+        raise SnellenError(f"{label(control)} needs a truth mask, but these samples have none; drop it or give masks")
+    return shard.truth
+
+
+def _undefined_where_empty(
+    curve: Float[Tensor, "batch points"] | None,
+    values: Float[Tensor, " batch"],
+    truth: Bool[Tensor, "batch height width"],
+) -> tuple[Float[Tensor, "batch points"] | None, Float[Tensor, " batch"]]:
+    """The same with NaN where the truth is empty: a map of nothing is no perfect map, whatever it would score."""
+    empty = ~truth.flatten(1).any(dim=1)
+    if curve is not None:
+        curve = curve.masked_fill(empty[:, None], torch.nan)
+    return curve, values.masked_fill(empty, torch.nan)
 
 
 _SHARDS: dict[tuple[str, ...], LoadedShard] = {}

@@ -25,8 +25,8 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError, no_exit
 from snellen.files.seals import untrusted_folder
 from snellen.images import Samples
+from snellen.maps.explaining_again import why_not_scored
 from snellen.maps.fitted_state import methods_to_fit
-from snellen.maps.made_elsewhere import why_not_scored
 from snellen.plugins.registry import label, traits
 from snellen.runs.fitting import fit_state, fitting_samples, using_threads
 from snellen.runs.guard import Guard

@@ -11,11 +11,13 @@ from typing import Any
 import pandas as pd
 
 from snellen.charts.verdict_marks import ARROWS
+from snellen.report.positive_controls import by_metric, note_of
 from snellen.report.readable import Readable
 from snellen.runs.people import TaskOutcome
 from snellen.runs.record import MethodSpec, MetricSpec
 from snellen.suite.card_tests import PEOPLE, SHARPNESS, TESTS, metrics_by_test
 from snellen.verdicts import Judgement
+from snellen.verdicts.statistics import SummaryRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,10 @@ class GridRow:
     summary: str
     reason: str
     cells: tuple[GridCell, ...]
+    positive: tuple[GridCell, ...] = ()
+    """Those of the positive controls, which have no verdict."""
+    positive_note: str = ""
+    """Which positive controls do not beat the controls."""
 
     @property
     def title(self) -> str:
@@ -70,6 +76,8 @@ class Grid:
     methods: tuple[str, ...]
     controls: tuple[str, ...]
     left_out: Mapping[str, str]
+    positive: tuple[str, ...] = ()
+    """The positive controls: the masks as maps, which no row of a method is compared with."""
 
     @staticmethod
     def of(run: Readable, *, unmet: Mapping[str, str], left_out: Mapping[str, str]) -> Grid:
@@ -77,6 +85,7 @@ class Grid:
         spec = run.record.spec
         verdicts = run.verdicts()
         cells = _cells(run, verdicts.summary, verdicts.judgements, left_out)
+        positive = _positive_cells(run)
         by_test = {metric.test: metric for metric in reversed(spec.metrics) if metric.test}
         metric_names = metrics_by_test()
         rows = []
@@ -85,7 +94,7 @@ class Grid:
                 metric = by_test.get(test)
                 rated = _rated(run) if test == SHARPNESS else None
                 if metric is not None:
-                    rows.append(_row(metric, test, cells[metric.label]))
+                    rows.append(_row(metric, test, cells[metric.label], positive[metric.label]))
                 elif rated is not None:
                     rows.append(_by_people(rated, attribute, test, spec.methods, left_out))
                 else:
@@ -103,10 +112,21 @@ class Grid:
                         )
                     )
         answering = {metric.label for metric in by_test.values()}
-        rows += [_row(metric, None, cells[metric.label]) for metric in spec.metrics if metric.label not in answering]
+        rows += [
+            _row(metric, None, cells[metric.label], positive[metric.label])
+            for metric in spec.metrics
+            if metric.label not in answering
+        ]
         methods = [method.label for method in spec.methods if not method.control]
         controls = tuple(method.label for method in spec.methods if method.control)
-        return Grid(run=run, rows=tuple(rows), methods=(*methods, *left_out), controls=controls, left_out=dict(left_out))
+        return Grid(
+            run=run,
+            rows=tuple(rows),
+            methods=(*methods, *left_out),
+            controls=controls,
+            left_out=dict(left_out),
+            positive=tuple(control.label for control in spec.positive_controls),
+        )
 
     @property
     def tests(self) -> tuple[GridRow, ...]:
@@ -129,13 +149,13 @@ class Grid:
         )
 
     def table(self) -> pd.DataFrame:
-        """One line per test and method, controls included."""
+        """One line per test and method, controls included; positive controls count as controls and say so as the reason."""
         lines: list[dict[str, Any]] = []
         for row in self.rows:
             facts = {"attribute": row.attribute, "test": row.test, "metric": row.metric}
             if not row.cells:
                 lines.append({**facts, "reason": row.reason})
-            lines += [{**facts, **dataclasses.asdict(cell)} for cell in row.cells]
+            lines += [{**facts, **dataclasses.asdict(cell)} for cell in (*row.cells, *row.positive)]
         names = ["attribute", "test", "metric", "method", "control", "verdict", "mean", "low", "high", "n", "undefined"]
         return pd.DataFrame(lines, columns=[*names, "reason", "advice", "note"])
 
@@ -188,7 +208,7 @@ def _by_people(
     )
 
 
-def _row(metric: MetricSpec, test: str | None, cells: Sequence[GridCell]) -> GridRow:
+def _row(metric: MetricSpec, test: str | None, cells: Sequence[GridCell], positive: tuple[list[GridCell], str]) -> GridRow:
     return GridRow(
         attribute=metric.attribute,
         test=test,
@@ -197,6 +217,8 @@ def _row(metric: MetricSpec, test: str | None, cells: Sequence[GridCell]) -> Gri
         summary=metric.summary,
         reason="",
         cells=tuple(cells),
+        positive=tuple(positive[0]),
+        positive_note=positive[1],
     )
 
 
@@ -235,6 +257,33 @@ def _cells(
             )
         )
     return {metric: list(_ordered(column, left_out)) for metric, column in cells.items()}
+
+
+def _positive_cells(run: Readable) -> dict[str, tuple[list[GridCell], str]]:
+    """By metric, a cell per positive control, and which of them do not beat the controls."""
+    problems = run.problems()
+    return {
+        metric: ([_positive_cell(control.row, problems) for control in controls], note_of(controls))
+        for metric, controls in by_metric(run).items()
+    }
+
+
+def _positive_cell(row: SummaryRow, problems: Mapping[tuple[str, str], str]) -> GridCell:
+    reason = "a positive control: the masks themselves as maps"
+    if not row.n:
+        why = problems.get((row.method, row.metric), "unfinished")
+        reason = f"undefined on every image: {row.reason}" if row.undefined else f"not run: {why}"
+    return GridCell(
+        method=row.method,
+        control=True,
+        verdict="",
+        reason=reason,
+        mean=float(row.mean),
+        low=float(row.low),
+        high=float(row.high),
+        n=row.n,
+        undefined=row.undefined,
+    )
 
 
 def _ordered(cells: Sequence[GridCell], left_out: Mapping[str, str]) -> tuple[GridCell, ...]:

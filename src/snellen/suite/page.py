@@ -12,6 +12,7 @@ from snellen.charts.html_page import render_page, write_page
 from snellen.charts.verdict_marks import DIRECTIONS, MARKS
 from snellen.report.attributes import CATEGORIES
 from snellen.report.page import subject_facts
+from snellen.report.positive_controls import MEANING, SURPRISE
 from snellen.suite.grid import Grid, GridCell, GridRow
 from snellen.verdicts import MARGIN
 
@@ -35,6 +36,8 @@ def _facts(grid: Grid) -> dict[str, Any]:
         "margin": MARGIN,
         "methods": grid.methods,
         "controls": grid.controls,
+        "positive": grid.positive,
+        "meaning": f"{MEANING} Beneath a test stands where they do not beat a control. {SURPRISE}",
         "left_out": grid.left_out,
         "ran": len(run),
         "tests": len(grid.tests),
@@ -72,6 +75,8 @@ def _row(row: GridRow) -> dict[str, Any]:
         "summary": row.summary,
         "reason": row.reason or (reasons.pop() if shared else ""),
         "cells": [_cell(cell, reason_shared=shared) for cell in row.cells],
+        "positive": [_cell(cell, reason_shared=True) for cell in row.positive],
+        "positive_note": row.positive_note,
     }
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from snellen.charts import numbers
 from snellen.charts.verdict_marks import MARKS, STYLES, legend
 from snellen.report.attributes import CATEGORIES
+from snellen.report.positive_controls import MEANING
 from snellen.report.summary_table import accuracy_lines, split_evenly
 from snellen.suite.grid import Grid, GridCell, GridRow
 from snellen.verdicts import run_certainty
@@ -29,7 +30,7 @@ class PrintedGrid:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         """Splits the methods evenly over the tables that the width allows."""
         yield from accuracy_lines(self._grid.run)
-        names = (*self._grid.methods, *self._grid.controls)
+        names = (*self._grid.methods, *self._grid.controls, *self._grid.positive)
         widths = {name: _width(name, self._grid.rows) for name in names}
         for place, chosen in enumerate(split_evenly(names, widths.__getitem__, options.max_width - _NAMES - 1)):
             yield Text("")
@@ -55,13 +56,21 @@ class PrintedGrid:
             line = Text(" " * _NAMES)
             for name in names:
                 lines = [""] * (deepest - len(parts[name])) + parts[name]
-                line.append(lines[place].rjust(widths[name] + 1), style="dim" if name in self._grid.controls else "bold")
+                line.append(lines[place].rjust(widths[name] + 1), style=self._style(name))
             yield line
+
+    def _style(self, name: str) -> str:
+        return "green" if name in self._grid.positive else "dim" if name in self._grid.controls else "bold"
 
     def _notes(self) -> list[Text]:
         lines = [legend() + Text(" means over images; ↑ higher is better, ↓ lower is better")]
         # Headings leave settings out, but a verdict holds for these settings only.
-        labels = [*self._grid.methods, *self._grid.controls, *(row.metric or "" for row in self._grid.rows)]
+        labels = [
+            *self._grid.methods,
+            *self._grid.controls,
+            *self._grid.positive,
+            *(row.metric or "" for row in self._grid.rows),
+        ]
         if chosen := [label for label in labels if "(" in label or "@" in label]:
             lines.append(Text(f"with settings other than the defaults (columns, then rows): {', '.join(chosen)}"))
         for method, reason in self._grid.left_out.items():
@@ -70,6 +79,9 @@ class PrintedGrid:
             for reason, cells in _reasons(row).items():
                 where = "" if len(cells) == len(self._grid.methods) else f" on {', '.join(cell.method for cell in cells)}"
                 lines.append(Text(f"○ {row.title}{where}: {reason}", style="dim"))
+            lines += [Text.assemble((row.title, "green"), f": {row.positive_note}")] if row.positive_note else []
+        if self._grid.positive:
+            lines.append(Text(f"{', '.join(self._grid.positive)}: {MEANING}", style="dim"))
         doubtful = sum(bool(cell.note) for row in self._grid.rows for cell in row.cells)
         if doubtful:
             passes = "1 pass" if doubtful == 1 else f"{doubtful} passes"
@@ -104,12 +116,12 @@ def _lines(row: GridRow, names: Sequence[str], widths: Mapping[str, int], room: 
 
 
 def _cell_text(row: GridRow, name: str) -> Text:
-    cell = next((cell for cell in row.cells if cell.method == name), None)
+    cell = next((cell for cell in (*row.cells, *row.positive) if cell.method == name), None)
     if cell is None:
         return Text("")
     mark = MARKS.get(cell.verdict, "" if cell.control and cell.n else "○")
     mean = "–" if math.isnan(cell.mean) else numbers.short(cell.mean)
-    style = "dim" if cell.control else STYLES.get(cell.verdict, "dim")
+    style = "green" if cell in row.positive else "dim" if cell.control else STYLES.get(cell.verdict, "dim")
     return Text(f"{mark}{mean}", style=style)
 
 

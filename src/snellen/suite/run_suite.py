@@ -12,6 +12,7 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.images import Samples
 from snellen.methods.controls import CONTROLS
+from snellen.methods.positive_controls import POSITIVE_CONTROLS
 from snellen.plugins.registry import METRICS, label, traits
 from snellen.runs import plan as planning
 from snellen.runs.progress import Observer
@@ -85,25 +86,30 @@ def run_suite(settings: Settings, *, full: bool, observer: Observer, trust: bool
     """Runs every test that this classifier and these images allow, and records for every other test why it was not run.
 
     Methods and metrics that the settings name are taken as they are; otherwise the eleven methods of the card, and the
-    metrics that answer its tests. Four controls are added if no control is named, because verdicts compare with controls.
-    `full` adds the tests that need trained variants of the classifier, and all other metrics.
+    metrics that answer its tests. Four controls are added if no control is named, because verdicts compare with controls;
+    and where every image has a truth, it is scored as a map too, as a positive control. `full` adds the tests that need
+    trained variants of the classifier, and all other metrics.
     """
     classifier, samples = loaded = settings.load(observer)
-    methods, left_out = _supported_methods(classifier, samples, settings, full)
-    metrics, unmet = _runnable_metrics(classifier, samples, methods, settings, full)
+    truths, labels = _have_truths_and_labels(samples)
+    masks = truths and _cases_have_truths(samples, classifier, settings.target)
+    methods, left_out = _supported_methods(classifier, samples, settings, full, masks=masks)
+    metrics, unmet = _runnable_metrics(classifier, samples, methods, settings, full, truths=truths, labels=labels)
     chosen = replace(settings, methods=tuple(map(label, methods)), metrics=tuple(map(label, metrics)))
     return Grid.of(chosen.run_what_works(observer, loaded, trust=trust), unmet=unmet, left_out=left_out)
 
 
 def _supported_methods(
-    classifier: Classifier, samples: Samples, settings: Settings, full: bool
+    classifier: Classifier, samples: Samples, settings: Settings, full: bool, *, masks: bool
 ) -> tuple[list[Method], dict[str, str]]:
-    """The methods that can explain this classifier, and in a sentence why the others cannot."""
+    """The methods that can explain this classifier, controls, with masks positive ones too; and why the others cannot."""
     inputs = classifier.to_inputs(samples[0].image[None])
     names = [name if name != "sis" else _sis(inputs.shape[2] * inputs.shape[3]) for name in (METHODS if full else QUICK)]
     methods = planning.parse_methods(settings.methods or names)
     if not any(traits(method).control for method in methods):
         methods += planning.parse_methods(CONTROLS)
+    if masks and not any(traits(method).positive for method in methods):
+        methods += planning.parse_methods(POSITIVE_CONTROLS)
     able, left_out = planning.split_by_support(classifier, methods, inputs)
     if settings.methods and left_out:
         raise SnellenError(next(iter(left_out.values())))
@@ -116,16 +122,25 @@ def _sis(pixels: int) -> str:
 
 
 def _runnable_metrics(
-    classifier: Classifier, samples: Samples, methods: Sequence[Method], settings: Settings, full: bool
+    classifier: Classifier,
+    samples: Samples,
+    methods: Sequence[Method],
+    settings: Settings,
+    full: bool,
+    *,
+    truths: bool,
+    labels: bool,
 ) -> tuple[list[Metric], dict[str, str]]:
-    """The metrics that can be run here, and by name why the others cannot."""
+    """The metrics that can be run here, and by name why the others cannot.
+
+    `truths` and `labels` are what `_have_truths_and_labels` returns.
+    """
     if settings.metrics:
         return planning.parse_metrics(settings.metrics), {}
     metric_names = metrics_by_test()
     names = [metric_names[test] for tests in TESTS.values() for test in tests if test in metric_names]
     names += [name for name in METRICS if name not in names and (full or name in BESIDE)]
     size = (int(samples[0].image.shape[1]), int(samples[0].image.shape[2]))
-    truths, labels = _have_truths_and_labels(samples)
     recipe = settings.recipe is not None and settings.training is not None
     checkpoints = settings.checkpoints is not None
     runnable: list[Metric] = []
@@ -164,3 +179,14 @@ def _has_truth(sample: Sample) -> bool:
     if sample.truth is not None or not isinstance(sample.label, Findings):
         return sample.truth is not None
     return all(label in sample.truths for label in sample.label.present)
+
+
+def _cases_have_truths(samples: Samples, classifier: Classifier, target: str | int) -> bool:
+    """Whether every target that a run explains has a truth, where each sample has one, or one for each of its labels.
+
+    Of independent labels, one that is explained although it is not right for the image may lack a region.
+    """
+    head = classifier.head
+    if head.exclusive or not head.decides or target in ("label", "every-label"):
+        return True
+    return all(sample.truth is not None or len(sample.truths) == len(classifier.classes or ()) for sample in samples)

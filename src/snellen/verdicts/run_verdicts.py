@@ -17,6 +17,7 @@ from snellen.files.documents import parse_as
 from snellen.files.integrity import dump_record, read_record
 from snellen.runs.record import RunRecord
 from snellen.runs.store import VERDICTS, key_of
+from snellen.verdicts.positive_control import PositiveControl, positive_control_rows
 from snellen.verdicts.rule import RULE_VERSION, Judgement, judge
 from snellen.verdicts.sampling import Sampling, sampling_of
 from snellen.verdicts.statistics import Certainty, SummaryRow, certainty, summarise
@@ -33,6 +34,10 @@ class Scored(Protocol):
 
     def scores(self) -> pd.DataFrame:
         """Columns sample, method, metric, value."""
+        ...
+
+    def positive_scores(self) -> pd.DataFrame:
+        """The same columns for the positive controls."""
         ...
 
     def samples(self) -> pd.DataFrame:
@@ -62,6 +67,15 @@ class Verdicts:
     """One row per method and metric, controls included; see `SummaryRow` for the columns."""
     judgements: tuple[Judgement, ...]
     """One per method and metric; controls have none."""
+    positive_controls: tuple[PositiveControl, ...] = ()
+    """One per positive control and metric; they are part of neither `summary` nor any verdict."""
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """What pages show: `summary`, and the rows of the positive controls after it."""
+        if not self.positive_controls:
+            return self.summary
+        return SummaryRow.table([*SummaryRow.rows(self.summary), *(control.row for control in self.positive_controls)])
 
     def find(self, method: str, metric: str) -> Judgement:
         """The verdict on a method (not a control) in the test of a metric, both by label."""
@@ -76,7 +90,18 @@ def judge_run(run: Scored) -> Verdicts:
     spec, scores, sampling = run.record.spec, run.scores(), run_sampling(run)
     summary = summarise(scores, spec.methods, spec.metrics, seed=spec.seed, sampling=sampling)
     judgements = judge(scores, spec.methods, spec.metrics, seed=spec.seed, summary=summary, sampling=sampling)
-    return Verdicts(summary=summary, judgements=tuple(judgements))
+    positive: tuple[PositiveControl, ...] = ()
+    if spec.positive_controls:
+        positive = positive_control_rows(
+            scores,
+            run.positive_scores(),
+            spec.methods,
+            spec.positive_controls,
+            spec.metrics,
+            seed=spec.seed,
+            sampling=sampling,
+        )
+    return Verdicts(summary=summary, judgements=tuple(judgements), positive_controls=positive)
 
 
 def stored_verdicts(run: Stored) -> Verdicts:
@@ -100,6 +125,7 @@ def verdicts_key(run: Stored) -> str:
             "rule": RULE_VERSION,
             "scores": [[file, list(metrics)] for file, metrics in run.score_files()],
             "methods": [[method.label, method.control] for method in spec.methods],
+            **({"positive": [control.label for control in spec.positive_controls]} if spec.positive_controls else {}),
             "metrics": [
                 [metric.label, metric.higher_is_better, list(metric.bounds), metric.tolerance, metric.undefined]
                 for metric in spec.metrics
@@ -128,6 +154,7 @@ class _VerdictFile:
     key: str
     summary: tuple[SummaryRow, ...]
     judgements: tuple[Judgement, ...]
+    positive: tuple[PositiveControl, ...] = ()
 
 
 def _read(path: Path, key: str) -> Verdicts | None:
@@ -139,13 +166,19 @@ def _read(path: Path, key: str) -> Verdicts | None:
         file = parse_as(_VerdictFile, values, "it")
     except SnellenError:
         return None
-    return Verdicts(summary=SummaryRow.table(file.summary), judgements=file.judgements)
+    return Verdicts(summary=SummaryRow.table(file.summary), judgements=file.judgements, positive_controls=file.positive)
 
 
 def _as_json(verdicts: Verdicts, key: str) -> dict[str, Any]:
     rows = verdicts.summary.to_dict("records")
     judgements = [dataclasses.asdict(judgement) for judgement in verdicts.judgements]
-    return {"key": key, "summary": _plain(rows), "judgements": _plain(judgements)}
+    positive = [dataclasses.asdict(control) for control in verdicts.positive_controls]
+    return {
+        "key": key,
+        "summary": _plain(rows),
+        "judgements": _plain(judgements),
+        **({"positive": _plain(positive)} if positive else {}),
+    }
 
 
 def _plain(value: Any) -> Any:

@@ -117,6 +117,20 @@ class CheckReport:
 
 def find_plugin(plugin: Any) -> Any:
     """A method or metric from its name, from `mine.py:f` or `package.module:f`, a class, an instance or a function."""
+    return _explaining(_find(plugin))
+
+
+def _explaining(plugin: Any) -> Any:
+    """The plug-in, unless it is a positive control, which cannot explain the images of a check."""
+    if isinstance(traits(plugin), MethodTraits) and traits(plugin).positive:
+        raise SnellenError(
+            f"'{label(plugin)}' is a positive control, made of the masks of a run's own images, so it cannot explain those "
+            "of a check; name a method"
+        )
+    return plugin
+
+
+def _find(plugin: Any) -> Any:
     if isinstance(plugin, str):
         name, _ = read_plugin(plugin)
         if named_code.names_code(name):
@@ -157,7 +171,7 @@ def _plan_method(method: Method) -> tuple[list[Check], list[Outcome]]:
 
 
 def _plan_metric(metric: Metric, good: Any, bad: Any) -> tuple[list[Check], list[Outcome]]:
-    pair = [None if method is None else METHODS.parse(method, load=True) for method in (good, bad)]
+    pair = [None if method is None else _explaining(METHODS.parse(method, load=True)) for method in (good, bad)]
     planned = list(metric_checks(metric, good=pair[0], bad=pair[1]))
     return planned, _left_out(rules_for_other_metrics(metric), ALL_RULES)
 

@@ -121,7 +121,7 @@ def _protocol(run: Run, values: Mapping[str, Any]) -> Protocol:
     methods = {method.label: method.name for method in run.record.spec.methods}
     arms = []
     for arm in values.get("arms") or ():
-        label = NONE if arm == NONE else find_label(str(arm), methods, f"'{run.folder}'")
+        label = NONE if arm == NONE else find_label(str(arm), methods, f"'{run.folder}'", run.positive_controls)
         if label != NONE and label not in run.explained:
             broken = run.record.method_failures
             reason = f" ({broken[label]})" if label in broken else ""

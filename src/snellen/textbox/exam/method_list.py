@@ -10,6 +10,7 @@ from snellen.files.seals import is_sealed, seal
 from snellen.methods.controls import CONTROLS
 from snellen.plugins.named_code import code_origins, holds_code
 from snellen.plugins.registry import METHODS, label, traits
+from snellen.runs.plan import refuse_positive_controls
 from snellen.types import Method
 
 PUBLISHED = (
@@ -88,10 +89,9 @@ def all_names() -> list[str]:
 
 def listed_method(method: Any) -> ListedMethod:
     """A method from its name with or without settings, from `file.py:name` or `package.module:name`, or from an object."""
-    if not isinstance(method, str):
-        parsed = METHODS.parse(method)
-        return ListedMethod(parsed, label(parsed))
-    return ListedMethod(own_method(method), method)
+    parsed = own_method(method) if isinstance(method, str) else METHODS.parse(method)
+    refuse_positive_controls([parsed], "it has no place in an exam, whose oracle is the perfect map already")
+    return ListedMethod(parsed, method if isinstance(method, str) else label(parsed))
 
 
 def untrusted_methods(methods: Sequence[Mapping[str, Any]]) -> list[str]:
