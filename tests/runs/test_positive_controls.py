@@ -335,7 +335,7 @@ def test_no_method_sees_the_truth():
 
 @pytest.mark.parametrize("wrapper", ["smoothgrad", "vargrad", "blurred", "shuffled"])
 def test_no_method_wraps_them(wrapper):
-    with pytest.raises(SnellenError, match=f"method '{wrapper}': truth is made of the truth, so no method can explain"):
+    with pytest.raises(SnellenError, match=f"method '{wrapper}': truth is made of the masks, so no method can explain"):
         METHODS.parse(f"{wrapper}(of=truth)")
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.plugins.registry import label, method
-from snellen.types import Images, Maps, Passes, Rng, Targets
+from snellen.types import Images, Maps, Rng, Targets, WithoutClassifier
 
 POSITIVE_CONTROLS = ("truth", "blurred-truth")
 """The two positive controls, which a suite brings along where every sample has a mask."""
@@ -23,15 +23,11 @@ POSITIVE_CONTROLS = ("truth", "blurred-truth")
 
 @method("truth", cite="boggust2023", class_specific=False, needs={"truth"})
 @dataclass(frozen=True)
-class TruthMap:
+class TruthMap(WithoutClassifier):
     """The mask itself as a map: 1 inside the region that it marks, 0 outside.
 
     Nobody can point out the region better. It is where a person sees the object, which need not be what the model uses.
     """
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """None."""
-        return Passes()
 
     def maps_of(self, truth: Bool[Tensor, "batch height width"]) -> Maps:
         """1 inside, 0 outside."""
@@ -49,7 +45,7 @@ class TruthMap:
     ranges={"sigma": (0.02, 0.1)},
 )
 @dataclass(frozen=True)
-class BlurredTruth:
+class BlurredTruth(WithoutClassifier):
     """The mask smoothed by a Gaussian `sigma` sides wide: the right place without sharp edges, as coarse methods show it.
 
     Each value is the mean of the mask around the pixel, weighted by a Gaussian that ends at the border of the image, so
@@ -62,10 +58,6 @@ class BlurredTruth:
     def __post_init__(self) -> None:
         if self.sigma <= 0:
             raise ValueError(f"sigma must be positive, not {self.sigma}")
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """None."""
-        return Passes()
 
     def maps_of(self, truth: Bool[Tensor, "batch height width"]) -> Maps:
         """The weighted means, in double precision so that no map depends on the rest of the batch."""

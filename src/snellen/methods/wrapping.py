@@ -26,7 +26,7 @@ def take_over(wrapper: Wrapping, *, signed: bool, deterministic: bool, control: 
     inner, own = traits(wrapper.of), traits(type(wrapper))
     if inner.positive:
         raise ValueError(
-            f"{inner.name} is made of the truth, so no method can explain other images by it; name another method"
+            f"{inner.name} is made of the masks, so no method can explain other images by it; name another method"
         )
     default = next(field.default for field in dataclasses.fields(wrapper) if field.name == "of")  # type: ignore[arg-type]
     taken = dataclasses.replace(
