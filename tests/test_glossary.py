@@ -65,6 +65,15 @@ PHRASES = {
 """Phrases in code, templates and docs, with what to say instead."""
 
 
+DOCUMENTED_ROOMS = frozenset(
+    ["types.py", "errors.py", "files", "plugins", "images", "classifier", "variants", "maps", "methods", "metrics", "zoo"]
+)
+"""The rooms in which every public field has a docstring, or is named in that of its class."""
+
+DOCUMENTED_TYPES = frozenset(["Fill", "Output", "Fold", "Likeness", "MaskedLikeness", "Alike", "Method", "Segmentation"])
+"""Types that say what a field of them is, wherever it stands."""
+
+
 @cache
 def modules() -> tuple[Path, ...]:
     return tuple(sorted(SOURCE.rglob("*.py")))
@@ -152,3 +161,35 @@ def test_above_three_fields_a_record_is_built_by_keywords() -> None:
         and _positional(node) > 3
     ]
     assert not places, places
+
+
+def _undocumented_fields(record: ast.ClassDef) -> Iterator[str]:
+    """Public fields of a dataclass or named tuple that nothing says what they are."""
+    described = ast.get_docstring(record) or ""
+    for statement, following in zip(record.body, [*record.body[1:], None], strict=True):
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+            continue
+        name, kind = statement.target.id, ast.unparse(statement.annotation)
+        has_docstring = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+        if name.startswith("_") or kind.startswith("ClassVar") or kind in DOCUMENTED_TYPES or has_docstring:
+            continue
+        if f"`{name}" not in described:
+            yield f"{record.name}.{name}"
+
+
+def test_fields_of_records_and_settings_are_documented() -> None:
+    records = [
+        node
+        for path in modules()
+        if path.relative_to(SOURCE).parts[0] in DOCUMENTED_ROOMS
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and not node.name.startswith("_")
+        and any("dataclass" in ast.unparse(part) or "NamedTuple" in ast.unparse(part) for part in _heading(node))
+    ]
+    assert len(records) > 100
+    assert not [field for record in records for field in _undocumented_fields(record)]
+
+
+def _heading(record: ast.ClassDef) -> list[ast.expr]:
+    return [*record.decorator_list, *record.bases]

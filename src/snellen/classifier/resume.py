@@ -55,6 +55,7 @@ class LayerToLogits:
     """The part of a model from a layer's output to the logits; gradients flow through it."""
 
     calls: tuple[_Call, ...]
+    """The recorded calls after the layer, in their order."""
     end: int
     """Number of the tensor that holds the logits."""
 

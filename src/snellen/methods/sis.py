@@ -54,6 +54,7 @@ class Sis:
     threshold: float = 0.85
     per_step: int = 100
     ranked: bool = True
+    """Whether the map ranks the pixels of the subset; otherwise it is 1 there."""
     fill: Fill = MEAN
 
     def __post_init__(self) -> None:

@@ -53,6 +53,7 @@ class Xrai:
     steps: int = 32
     """Number of points on each path of integrated gradients."""
     baselines: Baselines = "both"
+    """The values from which integrated gradients start: the image's darkest, its brightest, or both."""
     fast: bool = False
     of: Output = "logit"
 

@@ -44,6 +44,7 @@ class CheckpointSensitivity(CurveMetric):
 
     likeness: Likeness = "ssim"
     target: Literal["own", "same"] = "own"
+    """Whether a checkpoint's map explains its own prediction, or the same target as the case."""
     states: int = 4
 
     def __post_init__(self) -> None:

@@ -25,12 +25,16 @@ Curves = Float[Tensor, "images points"]
 
 
 class CosePoint(NamedTuple):
-    """The meaning of one point of a curve: part, kind (geometric, photometric or model), name, and number of the draw."""
+    """The meaning of one point of a curve."""
 
     part: Part
+    """Whether the point belongs to consistency or to sensitivity."""
     kind: str
+    """"geometric", "photometric" or "model"."""
     name: str
+    """Name of the transform or model."""
     draw: int | None
+    """Number of the drawn magnitude; None for a change without magnitudes."""
 
 
 @dataclass(frozen=True, kw_only=True)
