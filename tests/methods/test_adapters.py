@@ -60,6 +60,49 @@ def stretched(maps: torch.Tensor) -> torch.Tensor:
     return (maps - low) / (maps.amax(dim=(1, 2), keepdim=True) - low).clamp_min(1e-7)
 
 
+class Parts(torch.nn.Module):
+    """A network whose parts have names that are common, such as in torchvision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.features = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU())
+        self.inner = torch.nn.Identity()
+        self.classifier = torch.nn.Linear(4, 5)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        features: torch.Tensor = self.inner(self.features(images)).mean(dim=(2, 3))
+        return self.classifier(features)
+
+
+def by_names_of_parts(module: torch.nn.Module) -> captum.attr.LayerGradCam:
+    names = dict(module.named_modules())
+    assert isinstance(module.classifier, torch.nn.Linear)
+    assert isinstance(module.inner, torch.nn.Identity)
+    assert names["features.0"] is module.features[0] is module.get_submodule("features.0")
+    return captum.attr.LayerGradCam(module, names["features.0"])
+
+
+def test_functions_see_the_parts_of_the_users_module(inputs: torch.Tensor) -> None:
+    classifier = snellen.Classifier(Parts())
+    maps = snellen.adapters.captum(by_names_of_parts)(classifier, inputs, TARGETS, rng=RNG)
+    net = classifier.module
+    expected = captum.attr.LayerGradCam(net, net.features[0]).attribute(inputs, target=TARGETS)
+    expected = torch.nn.functional.interpolate(expected, size=(SIDE, SIDE), mode="bilinear")[:, 0]
+    assert_same(maps, expected)
+
+
+def test_settings_of_captum_may_be_tuples(classifier: snellen.Classifier, inputs: torch.Tensor) -> None:
+    """JSON turns them into lists, which captum does not take."""
+    adapter = snellen.adapters.captum(captum.attr.Occlusion, sliding_window_shapes=(3, 16, 16), strides=(3, 16, 16))
+    adapter = METHODS.parse(label(adapter))
+    maps = adapter(classifier, inputs[:1], TARGETS[:1], rng=RNG[:1])
+    occlusion = captum.attr.Occlusion(classifier.module)
+    shape = (3, 16, 16)
+    expected = occlusion.attribute(inputs[:1], target=TARGETS[:1], sliding_window_shapes=shape, strides=shape)
+    assert_same(maps, expected.sum(dim=1))
+
+
 def test_captum_gives_our_maps(classifier: snellen.Classifier, inputs: torch.Tensor) -> None:
     pairs = [
         (SALIENCY, Gradient()),

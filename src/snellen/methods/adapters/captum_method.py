@@ -40,8 +40,14 @@ class CaptumMethod(ForeignMethod):
 
     def explain_image(self, module: LogitsModule, inputs: Tensor, target: Tensor, settings: dict[str, Any]) -> Tensor:
         inputs.requires_grad_()
-        attributions: Tensor = find(self.attribution, "captum")(module).attribute(inputs, target=target, **settings)
+        # JSON has no tuples, and captum takes no lists, such as for sliding_window_shapes.
+        options = {name: _with_tuples(value) for name, value in settings.items()}
+        attributions: Tensor = find(self.attribution, "captum")(module).attribute(inputs, target=target, **options)
         return attributions
+
+
+def _with_tuples(value: Any) -> Any:
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
 
 
 def captum(attribution: Any, *, fold: Fold = "sum", stated: tuple[str, ...] = SIGNED, **settings: Any) -> CaptumMethod:

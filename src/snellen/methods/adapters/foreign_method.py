@@ -100,31 +100,35 @@ _PASSES: weakref.WeakKeyDictionary[Classifier, dict[Any, Passes]] = weakref.Weak
 
 
 class LogitsModule(nn.Module):
-    """The user's module with logits as its output; all attributes and layers are those of the user's module."""
+    """The user's module with logits as its output; all attributes, layers and their names are those of the user's module."""
 
     def __init__(self, classifier: Classifier) -> None:
         super().__init__()
-        self.inner = classifier.module
-        self.classifier = classifier
+        self.snellen_module = classifier.module
+        self.snellen_classifier = classifier
         self.training = False
 
     def forward(self, inputs: Tensor) -> Tensor:
         """The logits; each pass is counted, a backward one when its gradient arrives."""
-        classifier, rows = self.classifier, len(inputs)
+        classifier, rows = self.snellen_classifier, len(inputs)
         with classifier.booking(Passes(forward=rows)):
             logits = classifier.network(inputs)
         if logits.requires_grad:
             logits.register_hook(lambda gradient: _book(classifier, Passes(backward=rows)))
         return logits
 
+    def named_modules(self, *arguments: Any, **options: Any) -> Iterator[tuple[str, nn.Module]]:
+        """The parts of the user's module, by its own names."""
+        yield from self.snellen_module.named_modules(*arguments, **options)
+
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
         except AttributeError:
-            return getattr(super().__getattr__("inner"), name)
+            return getattr(super().__getattr__("snellen_module"), name)
 
     def __getitem__(self, place: Any) -> Any:
-        return self.inner[place]  # type: ignore[index]
+        return self.snellen_module[place]  # type: ignore[index]
 
 
 def _book(classifier: Classifier, passes: Passes) -> None:

@@ -49,9 +49,9 @@ class GradCamMethod(ForeignMethod):
     def explain_image(self, module: LogitsModule, inputs: Tensor, target: Tensor, settings: dict[str, Any]) -> Any:
         inputs.requires_grad_()
         target_of = find("pytorch_grad_cam.utils.model_targets:ClassifierOutputTarget", "grad_cam")
-        names = self.target_layers or (module.classifier.feature_layer(inputs),)
-        layers = [module.inner.get_submodule(name) for name in names]
-        layout = module.classifier.layer_layouts(inputs.detach()).layout(names[0])  # tokens become a grid
+        names = self.target_layers or (module.snellen_classifier.feature_layer(inputs),)
+        layers = [module.snellen_module.get_submodule(name) for name in names]
+        layout = module.snellen_classifier.layer_layouts(inputs.detach()).layout(names[0])  # tokens become a grid
         to_map = None if layout is None else layout.to_map
         with find(self.cam, "grad_cam")(model=module, target_layers=layers, reshape_transform=to_map) as cam:
             return cam(inputs, targets=[target_of(int(target))], **settings)
