@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from typer.testing import CliRunner
 from snellen.cli.main import app
 from snellen.errors import SnellenError
 from snellen.plugins.checks import CheckReport, check, checks
+from snellen.plugins.registry import METRICS, metric
 from snellen.report.check_list import check_list, counts
+from snellen.types import Passes
 
 FILE = '''
 import torch
@@ -73,6 +76,18 @@ def inside(case):
 
 
 inside.needs = {"truth"}
+
+
+def sorted_spread(case):
+    return spread(case).sort().values
+
+
+def hides_needs(case):
+    return (case.maps.abs() * case.truth).sum(dim=(1, 2)) / case.maps.abs().sum(dim=(1, 2))
+
+
+def one_number(case):
+    return [[value] for value in spread(case).tolist()]
 
 
 def pair(first, second):
@@ -148,6 +163,38 @@ def test_metrics_and_their_direction(file):
     assert [outcome.rule for outcome in turned.failures] == ["direction"]
     assert "the good method Random gets" in turned.failures[0].reason
     assert not CheckReport.of(f"{file}:spread").failures
+
+
+def test_metrics_that_mix_samples_or_hide_what_they_need_fail(file):
+    mixed = {outcome.rule: outcome.reason for outcome in CheckReport.of(f"{file}:sorted_spread").failures}
+    assert "scores depend on the order of samples" in mixed["permutation"]
+    hidden = {outcome.rule: outcome.reason for outcome in CheckReport.of(f"{file}:hides_needs").failures}
+    assert set(hidden) == {"without-truth"}
+    assert 'state its attribute needs = {"truth"}' in hidden["without-truth"]
+
+
+def test_a_metric_that_gives_scores_of_another_shape_has_one_readable_reason(file):
+    @metric("own-column", cite="own", attribute="input-sensitivity", higher_is_better=False, bounds=(0.0, 9.0))
+    @dataclass(frozen=True)
+    class Column:
+        """The average of a map, in a column."""
+
+        def passes(self, size, explain, classifier):
+            return Passes()
+
+        def __call__(self, case, *, rng):
+            return case.maps.mean(dim=(1, 2))[:, None]
+
+    try:
+        for name, sentence in (
+            (f"{file}:one_number", "gave scores of 6×1, but it must give one per image, 6"),
+            ("own-column", "6 samples get scores of the shape (6, 1), not one score each"),
+        ):
+            (failure,) = CheckReport.of(name).failures
+            assert failure.rule == "direction"
+            assert sentence in failure.reason
+    finally:
+        del METRICS._classes["own-column"]
 
 
 def test_functions_classes_and_instances_in_python(file):

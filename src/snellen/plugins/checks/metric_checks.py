@@ -58,6 +58,8 @@ def rules_for_other_metrics(metric: Metric) -> dict[str, str]:
         reasons |= dict.fromkeys(RANK_RULES, "it depends on more than the order of pixels")
     if "truth" not in metric_traits.needs:
         reasons["empty-truth"] = "it needs no truth masks"
+    if "truth" in metric_traits.needs | metric_traits.optional_needs:
+        reasons["without-truth"] = "it uses truth masks"
     if not isinstance(metric, HasPoints):
         reasons["named-points"] = "it has no curve with named points"
     return reasons
@@ -65,14 +67,16 @@ def rules_for_other_metrics(metric: Metric) -> dict[str, str]:
 
 def score(metric: Metric, batch: PlantedBatch, method: Method, maps: Tensor | None = None) -> Tensor:
     """The metric's scores of a method, or of other maps in its place, on planted images."""
-    return metric(planted_case(batch, method, maps=maps, metric=metric), rng=batch.rng)
+    values = metric(planted_case(batch, method, maps=maps, metric=metric), rng=batch.rng)
+    if tuple(values.shape) != (len(batch.inputs),):
+        raise SnellenError(f"{len(batch.inputs)} samples get scores of the shape {tuple(values.shape)}, not one score each")
+    return values
 
 
 def check_bounds(metric: Metric) -> None:
     """One finite number per sample, inside the bounds."""
     for method in (MARKS_PATCH, MARKS_REST, GRADIENT):
         values = score(metric, planted_batch(4), method)
-        require(values.shape == (4,), f"four samples get scores of the shape {tuple(values.shape)}")
         require(values.dtype == torch.float32, f"scores are of the type {values.dtype}, not torch.float32")
         require(bool(values.isfinite().all()), f"the scores of {type(method).__name__} are {values.tolist()}")
         _require_inside(values, metric)
@@ -119,7 +123,6 @@ def check_constant(metric: Metric) -> None:
     batch = planted_batch(3)
     for value in (0.0, 1.0, -2.5):
         values = score(metric, batch, GRADIENT, torch.full((3, SIDE, SIDE), value))
-        require(values.shape == (3,), f"three samples get scores of the shape {tuple(values.shape)}")
         require(not bool(values.isinf().any()), "a constant map gets an infinite score")
         _require_inside(values, metric)
         undefined = bool(values.isnan().any())
@@ -155,6 +158,15 @@ def check_truth(metric: Metric) -> None:
         raise FailedCheckError("it scores a case without truth")
 
 
+def check_without_truth(metric: Metric) -> None:
+    """A metric that does not need truth masks gives the same scores without them."""
+    batch = planted_batch(3)
+    values = score(metric, batch, GRADIENT)
+    case = replace(planted_case(batch, GRADIENT, metric=metric), truth=None)
+    words = "without truth masks it gives other scores; state that it needs them, needs={'truth'}"
+    require_close(metric(case, rng=batch.rng), values, words, rtol=1e-5, equal_nan=True)
+
+
 def check_permutation(metric: Metric) -> None:
     """Samples in another order get their scores in that order."""
     order = [3, 0, 4, 2, 1]
@@ -163,6 +175,10 @@ def check_permutation(metric: Metric) -> None:
         values = score(metric, batch, method)
         permuted = score(metric, take(batch, order), method)
         require_close(permuted, values[order], "scores depend on the order of samples", rtol=1e-5)
+    batch = planted_batch(5)
+    maps = batch.rng.uniform("map", (SIDE, SIDE)) - 0.5  # whose scores differ, where those of a perfect method may not
+    values, permuted = score(metric, batch, GRADIENT, maps), score(metric, take(batch, order), GRADIENT, maps[order])
+    require_close(permuted, values[order], "scores depend on the order of samples", rtol=1e-5, equal_nan=True)
 
 
 def check_batch_size(metric: Metric) -> None:
@@ -269,7 +285,10 @@ RULES: dict[str, Callable[[Metric], None]] = {
 RANK_RULES: dict[str, Callable[[Metric], None]] = {"rank-only": check_rank_only, "ties": check_ties}
 VALUE_RULES: dict[str, Callable[[Metric], None]] = {"not-rank-only": check_not_rank_only}
 ALL_RULES: dict[str, Callable[[Metric], None]] = (
-    RULES | RANK_RULES | VALUE_RULES | {"empty-truth": check_truth, "named-points": check_points}
+    RULES
+    | RANK_RULES
+    | VALUE_RULES
+    | {"empty-truth": check_truth, "without-truth": check_without_truth, "named-points": check_points}
 )
 
 
