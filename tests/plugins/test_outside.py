@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+import types
 from dataclasses import dataclass
 from pathlib import Path
 
 import cloudpickle
+import numpy as np
 import pytest
 import torch
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.plugins.named_code import code_origin, names_code
-from snellen.plugins.registry import METHODS, METRICS, UnknownNameError, label, method, spec, traits
+from snellen.plugins.outside import kind_of
+from snellen.plugins.registry import METHODS, METRICS, UnknownNameError, label, method, metric, spec, traits
+from snellen.runs.evaluate import UnfinishedError, evaluate
+from snellen.runs.plan import parse_methods
 from snellen.runs.score import score
+from snellen.textbox.exam.method_list import method_list
 from snellen.types import Passes, Rng
 
 FILE = '''
@@ -199,12 +207,20 @@ def test_wrapped_functions_travel_to_workers(file):
         ("ready(factor=2)", "is an instance with settings of its own"),
         ("brightness(powr=2)", "has no setting 'powr'; did you mean 'power'?"),
         ("brightness(power=x)", "power must be a number"),
+        ("", "is not written as package.module:function or file.py:name"),
     ],
 )
 def test_mistakes_are_sentences(file, name, sentence):
     with pytest.raises(SnellenError) as caught:
         METHODS.parse(f"{file}:{name}", load=True)
     assert sentence in str(caught.value)
+
+
+def test_a_file_without_a_name_and_a_method_as_a_metric_are_explained(file):
+    with pytest.raises(SnellenError, match=r"unknown method '.*mine.py'; name what is in the file: .*mine.py:f"):
+        METHODS.parse(str(file), load=True)
+    with pytest.raises(SnellenError, match="the argument 'inputs' needs a default, because a metric is called with case"):
+        METRICS.parse(f"{file}:steep", load=True)
 
 
 def test_a_function_that_fails_or_gives_another_shape_is_met_before_computing(file):
@@ -323,6 +339,39 @@ def test_a_metric_is_tried_before_computing_and_its_passes_are_counted(tmp_path)
     assert METRICS.parse(f"{file}:inside", load=True).passes((8, 8), Passes(3, 1), classifier) == Passes()
 
 
+def test_a_plain_metric_that_uses_truth_and_does_not_say_so_gets_a_hint(tmp_path):
+    file = tmp_path / "metrics.py"
+    file.write_text(METRICS_FILE.replace('inside.needs = {"truth"}', ""))
+    classifier = Classifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 3)))
+    run = evaluate(classifier, torch.rand(2, 3, 8, 8), methods="random", metrics=["sparseness", f"{file}:inside"])
+    assert 'if it uses case.truth, state its attribute needs = {"truth"}' in run.problems()["random", "metrics.py:inside"]
+    with pytest.raises(SnellenError, match="on images without masks"):
+        score(f"{file}:inside", classifier, torch.rand(2, 3, 8, 8), torch.rand(2, 8, 8), 0)
+
+
+def test_a_registered_metric_must_give_one_score_per_image():
+    @metric("own-average", cite="own", attribute="input-sensitivity", higher_is_better=True, bounds=(0.0, 1.0))
+    @dataclass(frozen=True)
+    class Average:
+        """The average of all maps."""
+
+        def passes(self, size, explain, classifier):
+            return Passes()
+
+        def __call__(self, case, *, rng):
+            return case.maps.mean()
+
+    try:
+        classifier = Classifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 3)))
+        sentence = "own-average gave scores of a single number, but it must give one per image, 2"
+        with pytest.raises(UnfinishedError, match=sentence):
+            evaluate(classifier, torch.rand(2, 3, 8, 8), methods="random", metrics="own-average")
+        with pytest.raises(SnellenError, match=sentence):
+            score("own-average", classifier, torch.rand(2, 3, 8, 8), torch.rand(2, 8, 8), 0)
+    finally:
+        del METRICS._classes["own-average"]
+
+
 def test_a_plain_metric_that_needs_truth_refuses_a_case_without(tmp_path):
     file = tmp_path / "metrics.py"
     file.write_text(METRICS_FILE)
@@ -331,3 +380,176 @@ def test_a_plain_metric_that_needs_truth_refuses_a_case_without(tmp_path):
         score(f"{file}:inside", classifier, torch.rand(2, 3, 8, 8), torch.rand(2, 8, 8), 0)
     scores = score(f"{file}:inside", classifier, torch.rand(2, 3, 8, 8), torch.ones(2, 8, 8), 0, truth=torch.ones(2, 8, 8))
     assert scores.tolist() == [64.0, 64.0]
+
+
+@pytest.mark.parametrize("folder", ["my code", "odd, (1)", "c:drive", "["])
+def test_paths_may_hold_spaces_and_in_quotes_anything(tmp_path, folder):
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "mine.py").write_text(FILE)
+    path = f"{tmp_path}/{folder}/mine.py:brightness"
+    text = path if folder in ("my code", "c:drive") else f'"{path}"'
+    (first, second, nested) = parse_methods(f"{text}(power=3), random, smoothgrad(of={text}, samples=2)")
+    assert (label(first), label(second)) == ("mine.py:brightness(power=3.0)", "random")
+    assert label(nested) == "smoothgrad(of=mine.py:brightness, samples=2)"
+    assert names_code(text)
+    assert code_origin(path) == str((tmp_path / folder / "mine.py").resolve())
+
+
+def test_brackets_without_quotes_are_explained(tmp_path):
+    with pytest.raises(SnellenError, match=r'a path with brackets or commas stands in quotes: "my code \(1\)/mine.py:f"'):
+        METHODS.parse(f"{tmp_path}/code (1)/mine.py:f(power=2)", load=True)
+
+
+def test_the_label_of_an_odd_file_is_read_back(tmp_path):
+    (tmp_path / "my, (odd) file.py").write_text(FILE)
+    method = METHODS.parse(f'"{tmp_path}/my, (odd) file.py:brightness"', load=True)
+    assert label(method) == "my---odd--file.py:brightness"
+    assert METHODS.parse(label(method)) == method
+
+
+@pytest.mark.parametrize("nested", ["{}", "smoothgrad(of={}, samples=2)"])
+@pytest.mark.parametrize("name", ["brightness", "brightness(power=2)", "Registered", "Registered(factor=2)"])
+def test_two_files_of_one_name_are_refused(tmp_path, file, nested, name):
+    """Tables could not tell them apart, also where other settings give them other labels."""
+    (tmp_path / "b").mkdir()
+    other = tmp_path / "b" / "mine.py"
+    other.write_text(FILE.replace("inputs.mean(dim=1)", "inputs.amax(dim=1)"))
+    first, second = nested.format(f"{file}:{name.partition('(')[0]}"), nested.format(f"{other}:{name}")
+    for parse in (parse_methods, method_list):
+        with pytest.raises(SnellenError, match=r"two different plug-ins are both called '.*' in tables and reports"):
+            parse([first, second])
+    assert len(parse_methods([first, nested.format(f"{file}:brightness(power=7)")])) == 2
+
+
+def test_a_registered_class_is_that_of_the_file_that_was_named(tmp_path, file):
+    """Another file may register the same class under the same name in between."""
+    other = tmp_path / "copied.py"
+    other.write_text(FILE.replace("self.factor * inputs.mean(dim=1)", "self.factor * inputs.amax(dim=1)"))
+    classifier = Classifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 3)))
+    for path, reduce in ((file, torch.mean), (other, torch.amax), (file, torch.mean)):
+        inputs, maps = explain(METHODS.parse(f"{path}:Registered", load=True), classifier)
+        assert torch.equal(maps, reduce(inputs, dim=1))
+
+
+class Held:
+    """A user's class whose instances hold something."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __call__(self, classifier, inputs, targets):
+        return inputs.mean(dim=1)
+
+
+def plain_mean(classifier, inputs, targets, power=1.0):
+    return inputs.mean(dim=1) ** power
+
+
+def plain_largest(classifier, inputs, targets, power=1.0):
+    return inputs.amax(dim=1) ** power
+
+
+def closure(held):
+    def inside(classifier, inputs, targets):
+        return inputs.mean(dim=1) * (held is not None)
+
+    return inside
+
+
+def module(seed: int) -> torch.nn.Module:
+    torch.manual_seed(seed)
+    return torch.nn.Conv2d(3, 1, 1)
+
+
+def slotted(value: float) -> object:
+    class Slotted:
+        __slots__ = ("value",)
+
+        def __init__(self) -> None:
+            self.value = value
+
+    return Slotted()
+
+
+PAIRS = [
+    (lambda: torch.ones(3), lambda: torch.zeros(3)),
+    (lambda: torch.ones(3, dtype=torch.bfloat16), lambda: torch.zeros(3, dtype=torch.bfloat16)),
+    (lambda: {"weights": [np.ones(2)]}, lambda: {"weights": [np.zeros(2)]}),
+    (lambda: plain_mean, lambda: plain_largest),
+    (lambda: lambda images: images.mean(1), lambda: lambda images: images.std(1)),
+    (lambda: module(1), lambda: module(2)),
+    (lambda: slotted(1.0), lambda: slotted(2.0)),
+    (lambda: {"a", "b"}, lambda: {"a", "c"}),
+]
+
+
+@pytest.mark.parametrize("wrap", [Held, closure, lambda held: functools.partial(Held(held).__call__)])
+@pytest.mark.parametrize("pair", PAIRS, ids=range(len(PAIRS)))
+def test_what_instances_and_closures_hold_is_part_of_the_version(wrap, pair):
+    first, again, other = (traits(METHODS.parse(wrap(make()))).version for make in (pair[0], pair[0], pair[1]))
+    assert first == again != other
+
+
+def test_partial_functions_differ_by_their_function():
+    first, other = (traits(METHODS.parse(functools.partial(call))).version for call in (plain_mean, plain_largest))
+    assert first != other
+
+
+class Module(torch.nn.Module):
+    def forward(self, classifier, inputs, targets):
+        return inputs.mean(dim=1)
+
+
+@pytest.mark.parametrize("value", [Module, Module()])
+def test_a_torch_module_is_a_method(value):
+    classifier = Classifier(lambda inputs: inputs.flatten(1)[:, :3])
+    inputs, maps = explain(METHODS.parse(value), classifier)
+    assert torch.equal(maps, inputs.mean(dim=1))
+    assert kind_of(value, "it") == "method"
+
+
+def test_an_object_that_holds_itself_has_a_version():
+    circle = Held([])
+    circle.held.append(circle)
+    assert traits(METHODS.parse(circle)).version == traits(METHODS.parse(circle)).version
+
+
+CELL = """
+def helper(images):
+    return images.{reduce}(dim=1)
+
+def f(classifier, inputs, targets):
+    return helper(inputs) * POWER
+
+class Explains:
+    def __call__(self, classifier, inputs, targets):
+        return helper(inputs) * POWER
+
+part = functools.partial(f)
+instance = Explains()
+"""
+
+
+@pytest.mark.parametrize("name", ["f", "Explains", "instance", "part"])
+def test_in_a_notebook_what_is_used_from_other_cells_is_part_of_the_version(name, monkeypatch):
+    def version(reduce: str, power: float) -> int:
+        cells = types.ModuleType("a_notebook")  # like a notebook, it has no file
+        cells.__dict__.update(POWER=power, functools=functools)
+        monkeypatch.setitem(sys.modules, "a_notebook", cells)
+        exec(CELL.format(reduce=reduce), cells.__dict__)
+        return traits(METHODS.parse(getattr(cells, name))).version
+
+    assert version("mean", 1.0) == version("mean", 1.0)
+    assert len({version("mean", 1.0), version("mean", 2.0), version("amax", 1.0)}) == 3
+
+
+def test_a_registered_class_of_a_script_changes_with_it(monkeypatch):
+    def version(factor: float) -> int:
+        script = types.ModuleType("__main__")
+        script.__dict__.update(method=method, dataclass=dataclass, Passes=Passes)
+        monkeypatch.setitem(sys.modules, "__main__", script)
+        text = FILE[FILE.index("@method(") : FILE.index("ready =")].replace("self.factor", f"{factor} * self.factor")
+        exec(text, script.__dict__)
+        return traits(METHODS.parse(script.Registered)).version
+
+    assert version(2.0) == version(2.0) != version(3.0)

@@ -111,3 +111,11 @@ def test_a_run_as_plain_values(images: torch.Tensor) -> None:
     assert summary["verdicts"] == {"gradient/deletion": "not counted", "gradient/sparseness": "not counted"}
     assert all(type(text) is str and text.startswith("<svg") for text in summary["figures"].values())
     assert set(summary["figures"]) == {"deletion", "sparseness"}
+
+
+def test_maps_with_nan_and_of_another_shape_are_refused() -> None:
+    images = torch.rand(2, 3, SIDE, SIDE)
+    with pytest.raises(snellen.SnellenError, match="gave a map with NaN or infinite values"):
+        snellen.explain(plain(), images, methods=[lambda classifier, inputs, targets: inputs.mean(dim=1) / 0])
+    with pytest.raises(snellen.SnellenError, match=r"called sys.exit\(3\)"):
+        snellen.explain(plain(), images, methods=[lambda classifier, inputs, targets: sys.exit(3)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -100,6 +102,18 @@ def test_the_model_stays_as_it_is(images: torch.Tensor, maps: torch.Tensor) -> N
         ({"targets": [0, 1]}, "targets must be one class, or one per image \\(5\\)"),
         ({"targets": "label"}, "target 'label' needs one label, but '0' has not"),
         ({"metric": "deletio"}, "unknown metric 'deletio'; did you mean 'deletion'"),
+        ({"maps": [[1, 2], [3]]}, "maps must be one tensor or array"),
+        ({"maps": torch.zeros(5, SIDE, SIDE, dtype=torch.complex64)}, "maps hold torch.complex64, not real numbers"),
+        ({"maps": np.full((5, SIDE, SIDE), "a")}, "maps hold <U1, not real numbers"),
+        ({"metric": "pointing-game", "truth": torch.full((5, SIDE, SIDE), torch.nan)}, "the truth of '0' holds NaN"),
+        ({"seed": -1}, "seed"),
+        ({"metric": lambda case: case.maps.mean()}, "gave scores of a single number, but it must give one per image, 5"),
+        ({"metric": lambda case: case.maps.mul_(2).sum((1, 2))}, "changed the maps, which all methods and metrics share"),
+        ({"metric": lambda case: case.inputs.mul_(2).sum((1, 2, 3))}, "changed the inputs, which all methods and metrics"),
+        (
+            {"maps": None, "method": lambda classifier, inputs, targets: inputs.mean(dim=1) / 0},
+            "gave a map with NaN or infinite values",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence(
@@ -119,3 +133,43 @@ def test_a_contrast_and_independent_labels(net: torch.nn.Module, images: torch.T
     assert bool(snellen.score("deletion(steps=8)", labels, images, maps, 3).isfinite().all())
     with pytest.raises(snellen.SnellenError, match="may find several labels in one image; name the target"):
         snellen.score("deletion", labels, images, maps)
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [torch.inference_mode(), torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16)],
+    ids=["inference", "no", "amp"],
+)
+@pytest.mark.parametrize("metric", ["deletion(steps=8)", "stability(rounds=1, candidates=1)"])
+def test_modes_of_the_callers_loop_change_nothing(
+    net: torch.nn.Module, images: torch.Tensor, mode: Any, metric: str
+) -> None:
+    """Neither numbers nor what is possible depend on whether the caller has switched on autocast or inference mode."""
+
+    def made(pixels: torch.Tensor) -> torch.Tensor:
+        maps = snellen.explain(net, pixels, methods="gradient", targets=1)["gradient"]
+        scores = snellen.score(metric, net, pixels, maps, 1, method="gradient")
+        run = snellen.evaluate(net, pixels, methods="gradient", metrics=metric, target=1)
+        return torch.stack([scores, torch.tensor(run.scores()["value"].to_numpy(np.float32))])
+
+    expected = made(images)
+    with mode:
+        scores = made(images * 1)
+    assert torch.equal(torch.nan_to_num(scores), torch.nan_to_num(expected))
+
+
+def test_numbers_of_numpy_and_torch_are_targets(net: torch.nn.Module, images: torch.Tensor, maps: torch.Tensor) -> None:
+    expected = snellen.score("deletion(steps=4)", net, images, maps, 2)
+    for target in (np.int64(2), torch.tensor(2), [np.int64(2)] * 5, list(torch.full((5,), 2))):
+        assert torch.equal(snellen.score("deletion(steps=4)", net, images, maps, target), expected)
+    run = snellen.evaluate(net, images, methods="gradient", metrics=None, target=np.int64(2))
+    assert run.record.spec.target == 2
+
+
+def test_the_maps_and_images_of_the_caller_stay_as_they_are(net: torch.nn.Module, images: torch.Tensor) -> None:
+    pixels, mine = images.clone(), torch.rand(5, SIDE, SIDE)
+    before = mine.clone()
+    with pytest.raises(snellen.SnellenError, match="changed"):
+        snellen.score(lambda case: case.maps.mul_(0).sum((1, 2)) + case.inputs.mul_(0).sum((1, 2, 3)), net, pixels, mine)
+    assert torch.equal(mine, before)
+    assert torch.equal(pixels, images)

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from tests.report.recorded import Recorded, method, metric
 
-from snellen import runs
+from snellen import runs, zoo
 from snellen.cards.tables import results_markdown, results_table
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METRICS, Test
@@ -55,6 +55,31 @@ def recorded() -> Recorded:
 def grid() -> Grid:
     unmet = {metrics_by_test()["Insertion"]: "needs a recipe"}
     return Grid.of(recorded(), unmet=unmet, left_out={"guided-backprop": "it has no ReLU"})
+
+
+def test_methods_and_metrics_of_a_file_elsewhere_are_those_of_that_file(tmp_path, monkeypatch):
+    """Not those of a file of the same name in the current folder; and the run can be resumed."""
+    code = "def f(classifier, inputs, targets): return inputs.{}(dim=1)\ndef m(case): return case.maps.{}(dim=(1, 2))\n"
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here" / "mine.py").write_text(code.format("amax", "amax"))
+    (tmp_path / "there" / "mine.py").write_text(code.format("mean", "mean"))
+    monkeypatch.chdir(tmp_path / "here")
+    values = {
+        "methods": ["../there/mine.py:f"],
+        "metrics": ["../there/mine.py:m"],
+        "out": str(tmp_path / "run"),
+        "workers": 0,
+    }
+    grid = run_suite(subject(values, full=False), full=False, observer=Silent())
+    run = runs.Run(tmp_path / "run")
+    assert run.methods[0] == "mine.py:f"
+    assert {"random", "edge"} <= set(run.methods)
+    assert run.record.request["methods"][0] == "../there/mine.py:f"
+    pixels = zoo.digit_samples()[0].image
+    inputs = zoo.load_classifier("digits").to_inputs(pixels[None])
+    np.testing.assert_array_equal(run.maps("mine.py:f")[0], inputs.mean(dim=1)[0])
+    assert grid.run.table().loc["mine.py:f", "mine.py:m"] == pytest.approx(run.maps("mine.py:f").mean(), rel=1e-4)
 
 
 def printed(grid: Grid, width: int) -> str:

@@ -43,7 +43,10 @@ class Arrays:
         image = as_pixels(self.images[index], self.channels_last)
         check_pixels(image, self.ids[index])
         row = None if self.truth is None else self.truth[index]
-        truth = None if row is None else (row if isinstance(row, Tensor) else torch.as_tensor(np.array(row))) != 0
+        mask = None if row is None else (row if isinstance(row, Tensor) else torch.as_tensor(np.array(row)))
+        if mask is not None and bool(mask.isnan().any()):
+            raise SnellenError(f"the truth of '{self.ids[index]}' holds NaN; what belongs to the region is 1, all else 0")
+        truth = None if mask is None else mask != 0
         return Sample(
             id=self.ids[index],
             image=image,

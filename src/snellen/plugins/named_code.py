@@ -11,6 +11,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +20,7 @@ from typing import Any
 import cloudpickle
 
 from snellen.errors import SnellenError, first_line, nearest, no_exit
+from snellen.plugins.notation import read_plugin
 
 FILE = ".py"
 """Ending of files with Python code."""
@@ -33,8 +35,9 @@ def names_code(text: Any) -> bool:
     name = text.get("name") if isinstance(text, Mapping) else text
     if not isinstance(name, str):
         return False
-    module, colon, _ = name.partition("(")[0].partition(":")
-    return bool(colon and module.strip())
+    with suppress(SnellenError):
+        name, _ = read_plugin(name)
+    return bool(name.rpartition(":")[0].strip())
 
 
 def holds_code(plugin: Any) -> bool:
@@ -52,7 +55,7 @@ def code_origins(text: str) -> str:
 
 
 _CODE = re.compile(r"[^\s'\"(),=\[\]{}]+:(?=\w)")
-"""The file or module before a colon."""
+"""The file or module before a colon; of a path with spaces or brackets the end."""
 
 
 def code_origin(text: str) -> str:
@@ -60,7 +63,7 @@ def code_origin(text: str) -> str:
 
     The current folder is searched last, so that a file there cannot replace an installed package.
     """
-    module = text.partition(":")[0].strip()
+    module = (text.rpartition(":")[0] or text).strip()  # a path may hold a colon, as in C:\\code\\mine.py:f
     if module.endswith(FILE):
         return str(Path(module).resolve())
     folder = os.getcwd()
@@ -81,9 +84,9 @@ def find_object(spec: str, *, files: bool = False) -> Any:
         spec: the text.
         files: whether `path/file.py:name` is allowed too.
     """
-    module, _, name = spec.partition(":")
-    if not name:
-        raise SnellenError(f"'{spec}' is not written as package.module:function")
+    module, _, name = spec.rpartition(":")
+    if not name or not module:
+        raise SnellenError(f"'{spec}' is not written as package.module:function{' or file.py:name' if files else ''}")
     is_file = module.endswith(FILE)
     if is_file and not files:
         raise SnellenError(f"'{spec}' names a file; write it as a module: '{module[:-3].replace('/', '.')}:{name}'")

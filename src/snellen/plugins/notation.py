@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import Any
@@ -36,23 +37,37 @@ def split_names(text: str) -> list[str]:
 
 
 def read_plugin(text: str) -> tuple[str, dict[str, Any]]:
-    """A name, and the settings in brackets after it.
+    """A name, and the settings in brackets after it. A path with brackets or commas stands in quotes.
 
     >>> read_plugin("rise(masks=500, fill=blur)")
     ('rise', {'masks': 500, 'fill': 'blur'})
+    >>> read_plugin('"my code (1)/mine.py:f"(power=2)')
+    ('my code (1)/mine.py:f', {'power': 2})
     """
     if len(text) > LONGEST_TEXT or _depth(text) > DEEPEST:
         raise SnellenError(f"cannot read '{shorten(text)}'; it is longer or nested deeper than any name with settings")
-    match = re.fullmatch(r"\s*([^()\s]+)\s*(?:\((.*)\))?\s*", text, flags=re.DOTALL)
-    if not match:
-        raise SnellenError(f"cannot read '{shorten(text)}'; write a name such as rise, or rise(masks=500)")
+    match = _PLUGIN.fullmatch(text)
+    if not match or not _is_balanced(match["settings"] or ""):
+        if _PATH.fullmatch(text) and text.count("(") == text.count(")"):
+            return text.strip(), {}
+        quoted = '; a path with brackets or commas stands in quotes: "my code (1)/mine.py:f"' if ".py:" in text else ""
+        raise SnellenError(f"cannot read '{shorten(text)}'; write a name such as rise, or rise(masks=500){quoted}")
     params: dict[str, Any] = {}
-    for part in split_names(match[2] or ""):
+    for part in split_names(match["settings"] or ""):
         key, equals, value = part.partition("=")
         if not equals:
             raise SnellenError(f"cannot read '{shorten(part)}' in '{shorten(text)}'; write settings as name=value")
         params[key.strip()] = _read_value(value.strip())
-    return match[1], params
+    return match["quoted"] or match["name"], params
+
+
+_PLUGIN = re.compile(
+    r"""\s*(?:"(?P<quoted>[^"]+)"|(?P<name>[^()"]*\S\.py:[^()\s]+|[^()\s]+))\s*(?:\((?P<settings>.*)\))?\s*""", re.DOTALL
+)
+"""A name, in quotes or not, and settings in brackets; only the path of a file has spaces."""
+
+_PATH = re.compile(r"[^\"]*\.py:[\w.]+\s*")
+"""A file with brackets in its path, and a name in it, without settings."""
 
 
 def write_value(value: Any) -> str:
@@ -73,6 +88,12 @@ def _read_value(value: str) -> Any:
         return json.loads(value)
     except ValueError:  # also a number of too many digits
         return value
+
+
+def _is_balanced(text: str) -> bool:
+    """Whether no bracket closes that was not opened, as in the path `code (1)/mine.py:f(steps=3)`."""
+    depths = itertools.accumulate((letter in "([") - (letter in ")]") for letter in re.sub(r'"(?:[^"\\]|\\.)*"', "", text))
+    return min(depths, default=0) >= 0
 
 
 def _depth(text: str) -> int:

@@ -16,13 +16,14 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
 import torch
+from torch import nn
 
 from snellen.errors import SnellenError, no_exit, short_repr
+from snellen.plugins.held_values import HeldValues, is_of_notebook, source_of
 from snellen.plugins.named_code import FILE, reason_and_line
 from snellen.plugins.traits import Attribute, MethodTraits, MetricTraits, Need
 from snellen.types import Case, Images, Maps, Passes, Rng, Targets
@@ -59,8 +60,7 @@ def kind_of(value: Any, text: str) -> str:
         return "method" if isinstance(stated, MethodTraits) else "metric"
     required = -1
     with suppress(ValueError, TypeError):
-        function = value.__call__ if isinstance(value, type) else value
-        parameters = list(inspect.signature(function).parameters.values())[1 if isinstance(value, type) else 0 :]
+        parameters = list(inspect.signature(_called(value)).parameters.values())[1 if isinstance(value, type) else 0 :]
         places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         required = sum(item.kind in places and item.default is item.empty and item.name != "rng" for item in parameters)
     for kind, arguments in _ARGUMENTS.items():
@@ -101,6 +101,13 @@ _SIGNATURES = {"method": "f(classifier, inputs, targets)", "metric": "m(case)"}
 _ARGUMENTS = {"method": ("classifier", "inputs", "targets"), "metric": ("case",)}
 
 
+def _called(value: Any) -> Any:
+    """The function that states the arguments of a call; of a torch module this is not `__call__`."""
+    if isinstance(value, nn.Module) or (isinstance(value, type) and issubclass(value, nn.Module)):
+        return value.forward
+    return value.__call__ if isinstance(value, type) else value
+
+
 def _accepts_rng(function: Any) -> bool:
     with suppress(ValueError, TypeError):
         parameters = inspect.signature(function).parameters
@@ -129,7 +136,15 @@ def _settings(function: Any, skipped: int, owner: str) -> dict[str, tuple[Any, A
         if item in positional[:skipped] or item.kind in (item.VAR_POSITIONAL, item.VAR_KEYWORD) or item.name == "rng":
             continue
         if item.default is item.empty:
-            raise SnellenError(f"{owner}: the argument '{item.name}' needs a default, because settings may leave it out")
+            called = ", ".join(_ARGUMENTS["method" if skipped > 1 else "metric"]) if skipped else ""
+            raise SnellenError(
+                f"{owner}: the argument '{item.name}' needs a default, because "
+                + (
+                    f"a {'method' if skipped > 1 else 'metric'} is called with {called}"
+                    if called
+                    else "settings may leave it out"
+                )
+            )
         default = tuple(item.default) if isinstance(item.default, list) else item.default
         if not _is_plain(default):
             raise SnellenError(
@@ -161,7 +176,7 @@ def _wrapper(value: Any, kind: str, owner: str, text: str) -> type:
     """
     settings = _settings(value, 0 if isinstance(value, type) else len(_ARGUMENTS[kind]), owner)
     name = _name_of(value, text)
-    with_rng = _accepts_rng(value.__call__ if isinstance(value, type) else value)
+    with_rng = _accepts_rng(_called(value))
     wrapper = dataclasses.make_dataclass(
         re.sub(r"\W", "_", name),
         [(key, hint, dataclasses.field(default=default)) for key, (hint, default) in settings.items()],
@@ -278,7 +293,16 @@ class _MetricOfFunction(_Wrapped):
             raise SnellenError(
                 f"{self.traits.name} needs a truth mask, but these samples have none; drop the metric or give masks"
             )
-        scores = torch.as_tensor(self.call(case, rng=rng)).detach().cpu().to(torch.float32)
+        try:
+            values = self.call(case, rng=rng)
+        except (TypeError, AttributeError) as problem:
+            if case.truth is not None or "NoneType" not in str(problem):
+                raise
+            raise SnellenError(
+                f"{self.traits.name} failed {reason_and_line(problem)} on images without masks; if it uses case.truth, "
+                f'state its attribute needs = {{"truth"}}, and give masks'
+            ) from problem
+        scores = torch.as_tensor(values).detach().cpu().to(torch.float32)
         if tuple(scores.shape) != (len(case),):
             actual = "×".join(map(str, scores.shape)) or "a single number"
             raise SnellenError(f"{self.traits.name} gave scores of {actual}, but it must give one per image, {len(case)}")
@@ -346,8 +370,9 @@ def _metric_traits(value: Any, name: str, owner: str) -> MetricTraits:
 def _name_of(value: Any, text: str) -> str:
     """The file or module, and the name in it: `mine.py:f`."""
     if text:
-        module, _, name = text.partition(":")
-        return f"{Path(module).name if module.endswith(FILE) else module}:{name}"
+        module, _, name = text.rpartition(":")
+        file = re.sub(r"[^\w.+-]", "-", re.split(r"[/\\]", module)[-1])  # so that it is read back without quotes
+        return f"{file if module.endswith(FILE) else module}:{name}"
     named = value if isinstance(value, type | FunctionType) else type(value)
     return f"{named.__module__}:{re.sub('[^A-Za-z0-9_.]', '', named.__qualname__)}"
 
@@ -373,20 +398,39 @@ def mark_as_own(plugin: Any) -> None:
     _OWN_CLASSES.update(kind for kind in kinds if kind.__module__.partition(".")[0] != "snellen")
 
 
+def _is_own(kind: type) -> bool:
+    """Whether the version of a registered class follows its source: its file was named, or it is of a script or notebook."""
+    return kind in _OWN_CLASSES or kind.__module__ == "__main__"
+
+
 def with_source_version(plugin: Any) -> Any:
     """The plug-in; with a version that follows the user's files if it, or a plug-in among its settings, comes from there.
 
     Authors run a plug-in many times, and do not raise its version each time. Older maps are then not used, also of
     `smoothgrad(of=mine.py:f)`. Versions of what is installed and named by its name are raised by hand.
     """
-    own = [kind for kind in _plugin_types(plugin) if kind in _OWN_CLASSES or issubclass(kind, _Wrapped)]
+    own = [kind for kind in _plugin_types(plugin) if _is_own(kind) or issubclass(kind, _Wrapped)]
     if not own or isinstance(plugin, _Wrapped):
         return plugin
     wrapped = [kind.traits.version for kind in own if issubclass(kind, _MethodOfFunction | _MetricOfFunction)]
-    version = _source_version([kind for kind in own if kind in _OWN_CLASSES], wrapped)
+    version = _source_version([kind for kind in own if _is_own(kind)], wrapped)
     plugin = copy.copy(plugin)  # the same object may be listed elsewhere, where its older maps are still good
     object.__setattr__(plugin, "traits", dataclasses.replace(plugin.traits, version=version))
     return plugin
+
+
+def refuse_equal_names(plugins: Sequence[Any]) -> None:
+    """Refuses different functions or classes of a user that have one name, which tables could not tell apart."""
+    sources: dict[str, int] = {}
+    for kind in (kind for plugin in plugins for kind in _plugin_types(plugin)):
+        if issubclass(kind, _Wrapped) or _is_own(kind):
+            name: str = kind.traits.name  # type: ignore[attr-defined]
+            source = kind.traits.version if issubclass(kind, _Wrapped) else id(kind)  # type: ignore[attr-defined]
+            if sources.setdefault(name, source) != source:
+                raise SnellenError(
+                    f"two different plug-ins are both called '{name}' in tables and reports, which name no folders; rename "
+                    "one of the functions, classes or files"
+                )
 
 
 def _plugin_types(plugin: Any) -> list[type]:
@@ -400,7 +444,8 @@ def _plugin_types(plugin: Any) -> list[type]:
 def _source_version(values: list[Any], wrapped: Sequence[int] = ()) -> int:
     """A number from the source of the files that define these functions and classes, and from versions of wrapped ones.
 
-    In a notebook there is no file: the source of the function counts, and the plain values that it takes from outside.
+    What instances and closures hold counts too. In a notebook there is no file: there the source of the function or class
+    counts, and what it takes from other cells.
     """
     sources = set(map(str, wrapped))
     for value in values:
@@ -410,26 +455,19 @@ def _source_version(values: list[Any], wrapped: Sequence[int] = ()) -> int:
         if text is None and getattr(module, "__file__", None):
             with suppress(OSError, TypeError):
                 text = inspect.getsource(module)  # type: ignore[arg-type]
-        if text is None:
-            with suppress(OSError, TypeError):
-                text = inspect.getsource(named)
-        if text is None and isinstance(value, FunctionType):
-            text = f"{value.__code__.co_code!r}{value.__code__.co_consts!r}"
-        sources.add(f"{text}\0{_outer_values(value)}")
+        sources.add(source_of(named) if text is None else text)
+        sources.add(_outer_values(value))
     return int(hashlib.sha256("\0".join(sorted(sources)).encode()).hexdigest()[:8], 16)
 
 
 def _outer_values(value: Any) -> str:
-    """The plain values in the closure of a function, or among the attributes of an instance."""
+    """What a function or class takes from outside of it, or what an instance holds."""
+    held = HeldValues()
     if isinstance(value, FunctionType):
-        cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=False))
-        values = {}
-        for name, cell in cells.items():
-            with suppress(ValueError):
-                values[name] = cell.cell_contents
-    else:
-        values = dict(vars(value)) if hasattr(value, "__dict__") and not isinstance(value, type) else {}
-    return repr(sorted((name, item) for name, item in values.items() if _is_plain(item)))
+        return held.of_function(value)
+    if isinstance(value, type):
+        return held.of_class(value) if is_of_notebook(value) else ""
+    return held.text(value)
 
 
 def _type_name(value: Any) -> str:

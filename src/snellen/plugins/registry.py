@@ -88,7 +88,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         if name in self._outside:
             return self._outside[name]
         if name not in self._classes:
-            raise UnknownNameError(f"unknown {self.kind} '{shorten(name)}'{nearest(name, self._classes)}")
+            file = f"; name what is in the file: {shorten(name)}:f" if name.endswith(named_code.FILE) else ""
+            raise UnknownNameError(f"unknown {self.kind} '{shorten(name)}'{file or nearest(name, self._classes)}")
         return self._classes[name]
 
     def __contains__(self, name: object) -> bool:
@@ -169,7 +170,11 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         if text:
             outside.mark_as_own(plugin)
         if isinstance(plugin, type):
-            return self.build(plugin.traits.name, params) if params or text else plugin()  # type: ignore[attr-defined]
+            if text:  # another file may have registered a class of the same name since
+                self._classes[plugin.traits.name] = plugin  # type: ignore[attr-defined]
+            if not params and not text:
+                return outside.with_source_version(plugin())  # type: ignore[no-any-return]
+            return self.build(plugin.traits.name, params)  # type: ignore[attr-defined]
         if params:
             raise SnellenError(f"'{text}' is an instance with settings of its own; name its class, or leave out {params}")
         return outside.with_source_version(plugin)  # type: ignore[no-any-return]

@@ -18,6 +18,7 @@ from snellen.runs import fitting
 from snellen.runs import plan as planning
 from snellen.runs.guard import Guard
 from snellen.runs.progress import Observer
+from snellen.runs.score import make_maps
 from snellen.runs.settings import PHOTOGRAPHS, Settings
 from snellen.runs.unit import InspectShard, PackedClassifier, ShardFacts
 from snellen.types import Method, Passes, Rng
@@ -72,8 +73,8 @@ def explain_photo(
             guard = Guard({"the model": model}, {"the inputs": inputs, "the targets": column_of_row})
             for method in methods:
                 observer.running(label(method))
-                with guard.watching(label(method), SnellenError), model.counting(observer.passed), torch.no_grad():
-                    maps[label(method)] = method(model, inputs, column_of_row, rng=rng)[0].numpy()
+                with guard.watching(label(method), SnellenError), model.counting(observer.passed):
+                    maps[label(method)] = make_maps(method, model, inputs, column_of_row, rng)[0].numpy()
                 observer.finished(Passes())
             value, letter, unit = planning.caption_outputs(model, inputs, column_of_row)
             heading = f"{name}, {letter} = {float(value):.2f} {unit}".strip()

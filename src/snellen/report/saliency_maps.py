@@ -13,12 +13,15 @@ from jaxtyping import Float, UInt8
 
 from snellen.charts import numbers, pictures
 from snellen.errors import SnellenError, nearest
+from snellen.files.documents import check_shape
 from snellen.images import colours
 from snellen.plugins.registry import METHODS, label
 from snellen.runs import plan as planning
+from snellen.runs.evaluate import Seed
 from snellen.runs.guard import Guard
-from snellen.runs.score import BATCH, as_classifier, fit_missing, with_targets
+from snellen.runs.score import BATCH, as_classifier, fit_missing, make_maps, with_targets
 from snellen.runs.subject import samples_for
+from snellen.runs.torch_modes import usual_modes
 from snellen.types import Maps, Rng
 
 if TYPE_CHECKING:
@@ -135,6 +138,7 @@ class UnknownMapError(SnellenError, KeyError):
     """A method or image that was not explained; a KeyError too, as a Mapping must raise."""
 
 
+@usual_modes()
 def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None, seed: int = 0) -> SaliencyMaps:
     """The maps of all images by all methods, computed once.
 
@@ -145,6 +149,7 @@ def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None
         targets: The class to explain, for each image or for all, by number or name; the predicted class if None.
         seed: Changes every random draw.
     """
+    check_shape(Seed, seed, "seed")
     classifier = as_classifier(model)
     samples = samples_for(classifier, images)
     first = classifier.to_inputs(samples[0].image[None])
@@ -170,11 +175,9 @@ def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None
             inputs, aims = classifier.to_inputs(pixels), classes_of_images[rows]
             guard = Guard({"the model": classifier}, {"the inputs": inputs, "the targets": aims})
             for method in chosen:
-                with guard.watching(label(method), SnellenError), torch.no_grad():
-                    values = method(classifier, inputs, aims, rng=Rng(seed, tuple(sample.id for sample in part)))
-                if tuple(values.shape) != (len(part), *inputs.shape[2:]):
-                    raise SnellenError(f"{label(method)} gave maps of {tuple(values.shape)}, not one number per pixel")
-                maps[label(method)].append(values.detach().cpu())
+                with guard.watching(label(method), SnellenError):
+                    rng = Rng(seed, tuple(sample.id for sample in part))
+                    maps[label(method)].append(make_maps(method, classifier, inputs, aims, rng))
             values_shown, letter, unit = planning.caption_outputs(classifier, inputs, aims)
             outputs += values_shown.tolist()
             shown.append(_bytes(torch.stack([colours(image, samples.show_channels) for image in pixels])))

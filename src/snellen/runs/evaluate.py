@@ -39,6 +39,7 @@ from snellen.runs.run import Run
 from snellen.runs.store import Store
 from snellen.runs.subject import samples_for
 from snellen.runs.tasks import MissingUnit, Shard, cached_passes, common_key, missing_units, split_into_shards
+from snellen.runs.torch_modes import usual_modes
 from snellen.runs.unit import InspectShard, PackedClassifier, ShardFacts, Unit
 from snellen.runs.variant_training import RunVariants, TrainVariants
 from snellen.types import Condition, Findings, MadeOfTruth, Method, Metric, Passes, Recipe
@@ -79,6 +80,7 @@ class Options:
             check_shape(kind, getattr(self, name), f"options: {name}")
 
 
+@usual_modes()
 def evaluate(
     classifier: Any,
     samples: Any,
@@ -141,7 +143,7 @@ def evaluate(
             samples=plain if parsed_condition is None else apply_condition(plain, parsed_condition, seed=seed),
             methods=planning.parse_methods(methods, maps, map_range),
             metrics=[] if metrics is None else planning.parse_metrics(metrics),
-            target=target,
+            target=planning.plain_target(target),
             condition=parsed_condition,
             seed=seed,
             options=options or Options(),

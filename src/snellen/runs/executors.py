@@ -103,7 +103,8 @@ class LostWorkerError(Exception):
     def __init__(self) -> None:
         super().__init__(
             f"the worker that computed it died, {TRIES} times in a row; memory may have run out, "
-            "or the model or plug-in ends its process: see what happens without --workers"
+            "or the model or plug-in ends its process: see what happens without --workers "
+            '(a script with workers runs under `if __name__ == "__main__":`, because each worker imports it)'
         )
 
 

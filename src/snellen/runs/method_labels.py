@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 from snellen.errors import SnellenError, nearest
@@ -18,10 +19,12 @@ def find_label(name: str, methods: Mapping[str, str], owner: str, positive: Coll
 
     >>> find_label("rise", {"grad-cam": "grad-cam", "rise(masks=500)": "rise"}, "'runs/mine'")
     'rise(masks=500)'
+    >>> find_label("code/mine.py:f", {"mine.py:f": "mine.py:f"}, "'runs/mine'")
+    'mine.py:f'
     """
     written = "".join(name.split())
-    exact = [label for label in methods if "".join(label.split()) == written]
-    named = exact or [label for label, method in methods.items() if method == written]
+    without_folders = re.sub(r"[^(=,\[]*[/\\]", "", written)  # labels name files without their folders
+    named = _find(written, methods) or _find(without_folders, methods)
     if len(named) == 1:
         return named[0]
     if named:
@@ -33,3 +36,8 @@ def find_label(name: str, methods: Mapping[str, str], owner: str, positive: Coll
     raise SnellenError(
         f"{owner} has no method '{name}'{nearest(name, [*methods, *methods.values()])} (it has: {', '.join(methods)})"
     )
+
+
+def _find(written: str, methods: Mapping[str, str]) -> list[str]:
+    exact = [label for label in methods if "".join(label.split()) == written]
+    return exact or [label for label, method in methods.items() if method == written]

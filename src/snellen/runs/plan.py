@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -19,6 +20,7 @@ from snellen.errors import SnellenError
 from snellen.maps.explaining_again import why_not_scored
 from snellen.maps.made_elsewhere import MapsMadeElsewhere, maps_made_elsewhere
 from snellen.plugins.notation import split_names
+from snellen.plugins.outside import refuse_equal_names
 from snellen.plugins.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.guard import Guard
 from snellen.runs.record import MapsRecord, MethodSpec, MetricSpec
@@ -74,6 +76,7 @@ def _listed(names: Any) -> list[Any]:
 def _distinct(kind: str, plugins: list[Any]) -> list[Any]:
     if not plugins:
         raise SnellenError(f"no {kind} was named; `snellen list {kind}s` shows them all")
+    refuse_equal_names(plugins)
     labels = [label(plugin) for plugin in plugins]
     for name in labels:
         if labels.count(name) > 1:
@@ -313,6 +316,11 @@ def class_names(classifier: Classifier, classes: int) -> tuple[str, ...]:
 
 CHOICES = ("predicted", "label", "every-label", "least-likely")
 """Targets that depend on the image."""
+
+
+def plain_target(target: Any) -> Any:
+    """A target; a number of numpy or torch as a plain number."""
+    return target.item() if isinstance(target, np.generic | np.ndarray | Tensor) and target.ndim == 0 else target
 
 
 def further_target(target: Any, classifier: Classifier, classes: int) -> FurtherTarget | None:

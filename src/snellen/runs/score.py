@@ -11,18 +11,24 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.errors import SnellenError, short_repr
+from snellen.errors import SnellenError, no_exit, short_repr
+from snellen.files.documents import check_shape
 from snellen.images import Samples, from_arrays
 from snellen.maps.explainer import case_of
 from snellen.plugins.registry import METHODS, METRICS, label, traits
 from snellen.runs import fitting
 from snellen.runs import plan as planning
+from snellen.runs.evaluate import Seed
+from snellen.runs.guard import Guard
+from snellen.runs.torch_modes import usual_modes
+from snellen.runs.unit import check_scores
 from snellen.types import Case, Images, Maps, Method, Metric, Rng, Targets
 
 BATCH = 16
 """Images that are scored at a time, as in a run."""
 
 
+@usual_modes()
 def score(
     metric: Any,
     model: Any,
@@ -53,6 +59,7 @@ def score(
         ids: Names of the images, which seed their random draws; numbers by default.
         seed: Changes every random draw.
     """
+    check_shape(Seed, seed, "seed")
     scorer = METRICS.parse(metric, load=True)
     explaining = None if method is None else METHODS.parse(method, load=True)
     if explaining is not None:
@@ -98,8 +105,14 @@ def score(
                 explaining,
                 seed,
             )
-            with torch.no_grad():
-                scores.append(scorer(case, rng=rng).detach().cpu())
+            guard = Guard({"the model": classifier}, {"the inputs": case.inputs, "the maps": case.maps})
+            with guard.watching(name, SnellenError), torch.no_grad():
+                values = scorer(case, rng=rng).detach().cpu()
+            try:
+                check_scores(scorer, values, len(part))
+            except ValueError as problem:
+                raise SnellenError(str(problem)) from None
+            scores.append(values)
     finally:
         classifier.fitted_state = fitted_before
     return torch.cat(scores)
@@ -118,6 +131,11 @@ def _case(
     rng = Rng(seed, tuple(sample.id for sample in samples))
     truth = torch.stack([sample.truth for sample in samples]) if samples[0].truth is not None else None
     labels = torch.tensor([sample.label if isinstance(sample.label, int) else -1 for sample in samples])
+    if maps is None and method is not None:
+        with Guard({"the model": classifier}, {"the inputs": inputs, "the targets": targets}).watching(
+            label(method), SnellenError
+        ):
+            maps = make_maps(method, classifier, inputs, targets, rng)
     case = case_of(
         method or _NoMethod(label(metric)), classifier, inputs, targets, rng=rng, truth=truth, labels=labels, maps=maps
     )
@@ -139,6 +157,21 @@ class _NoMethod:
         raise NotImplementedError
 
 
+def make_maps(method: Method, classifier: Classifier, inputs: Images, targets: Targets, rng: Rng) -> Maps:
+    """The maps of a method, one finite number per pixel of each image."""
+    with torch.no_grad(), no_exit(label(method), SnellenError):
+        maps = method(classifier, inputs, targets, rng=rng)
+    expected = (len(inputs), *inputs.shape[2:])
+    if tuple(maps.shape) != expected:
+        actual, needed = ("×".join(map(str, shape)) for shape in (maps.shape, expected))
+        raise SnellenError(
+            f"{label(method)} gave maps of {actual}, but it must give one number per pixel of each image, {needed}"
+        )
+    if not bool(maps.isfinite().all()):
+        raise SnellenError(f"{label(method)} gave a map with NaN or infinite values")
+    return maps.detach().cpu()
+
+
 def as_classifier(model: Any) -> Classifier:
     """The model as a classifier; a module or function gets pixels as they are."""
     return model if isinstance(model, Classifier) else Classifier(model)
@@ -148,7 +181,10 @@ def as_array(values: Any, name: str) -> np.ndarray | Tensor:
     """A tensor in main memory, or an array; `name` is for errors."""
     if isinstance(values, Tensor):
         return values.detach().cpu()
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        array = np.asarray(None)
     if array.dtype == object:
         raise SnellenError(f"{name} must be one tensor or array, not {short_repr(values)}")
     return array
@@ -158,6 +194,9 @@ def _check_maps(maps: np.ndarray | Tensor, shape: tuple[int, ...]) -> Maps:
     if tuple(maps.shape) != shape:
         actual, needed = ("×".join(map(str, sides)) for sides in (maps.shape, shape))
         raise SnellenError(f"maps have the shape {actual}, but these images need {needed}: one number per pixel")
+    numbers = maps.is_complex() if isinstance(maps, Tensor) else maps.dtype.kind not in "fiub"
+    if numbers:
+        raise SnellenError(f"maps hold {maps.dtype}, not real numbers; give one real number per pixel")
     values = torch.as_tensor(maps).float()
     finite = values.flatten(1).isfinite().all(dim=1)
     if not bool(finite.all()):
@@ -171,6 +210,7 @@ def with_targets(
     targets: Any, classifier: Classifier, samples: Samples, classes: int
 ) -> tuple[Classifier, Targets, tuple[str, ...]]:
     """The classifier with the target as one of its outputs, the output that each image's map explains, and its name."""
+    targets = planning.plain_target(targets)
     further = planning.further_target(targets, classifier, classes)
     if further is not None:
         name = planning.target_name(further, classifier, classes)
@@ -178,13 +218,13 @@ def with_targets(
     if targets is None or (isinstance(targets, str) and targets in planning.CHOICES):
         chosen = _by_outputs(targets or "predicted", classifier, samples)
     else:
+        if isinstance(targets, np.ndarray | Tensor):
+            targets = targets.tolist()
         if isinstance(targets, str | int):
             targets = [targets] * len(samples)
-        elif isinstance(targets, np.ndarray | Tensor):
-            targets = targets.tolist()
         if not isinstance(targets, Sequence) or len(targets) != len(samples):
             raise SnellenError(f"targets must be one class, or one per image ({len(samples)}), not {short_repr(targets)}")
-        chosen = torch.tensor([_class_index(target, classifier, classes) for target in targets])
+        chosen = torch.tensor([_class_index(planning.plain_target(target), classifier, classes) for target in targets])
     names = classifier.classes or [f"class {column}" for column in range(classes)]
     return classifier, chosen, tuple(names[column] for column in chosen.tolist())
 

@@ -279,10 +279,17 @@ def cost_since(started: float, paid: Ledger) -> Cost:
 
 def _score(metric: Metric, case: Case, rng: Rng) -> tuple[Float[Tensor, "batch points"] | None, Float[Tensor, " batch"]]:
     """The metric's curve, where it has one, and its scores."""
-    if isinstance(metric, CurveMetric):
-        curve = metric.curve(case, rng=rng)
-        return curve, metric.score(curve)
-    return None, metric(case, rng=rng)
+    curve = metric.curve(case, rng=rng) if isinstance(metric, CurveMetric) else None
+    values = metric.score(curve) if isinstance(metric, CurveMetric) and curve is not None else metric(case, rng=rng)
+    check_scores(metric, values, len(case))
+    return curve, values
+
+
+def check_scores(metric: Metric, values: Tensor, images: int) -> None:
+    """Refuses anything but one score per image."""
+    if tuple(values.shape) != (images,):
+        actual = "×".join(map(str, values.shape)) or "a single number"
+        raise ValueError(f"{label(metric)} gave scores of {actual}, but it must give one per image, {images}")
 
 
 def _truth_of(shard: LoadedShard, control: Method) -> Bool[Tensor, "batch height width"]:

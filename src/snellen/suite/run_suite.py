@@ -95,8 +95,14 @@ def run_suite(settings: Settings, *, full: bool, observer: Observer, trust: bool
     masks = truths and _cases_have_truths(samples, classifier, settings.target)
     methods, left_out = _supported_methods(classifier, samples, settings, full, masks=masks)
     metrics, unmet = _runnable_metrics(classifier, samples, methods, settings, full, truths=truths, labels=labels)
-    chosen = replace(settings, methods=tuple(map(label, methods)), metrics=tuple(map(label, metrics)))
+    # Names of the user stay as they are: the label of path/mine.py:f does not say where the file is.
+    chosen = replace(settings, methods=_names(settings.methods, methods), metrics=_names(settings.metrics, metrics))
     return Grid.of(chosen.run_what_works(observer, loaded, trust=trust), unmet=unmet, left_out=left_out)
+
+
+def _names(stated: Sequence[Any], plugins: Sequence[Method | Metric]) -> tuple[Any, ...]:
+    """The plug-ins as the user named them, then by their labels those that were added."""
+    return (*stated, *(label(plugin) for plugin in plugins[len(stated) :]))
 
 
 def _supported_methods(

@@ -9,6 +9,7 @@ from typing import Any
 from snellen.files.seals import is_sealed, seal
 from snellen.methods.controls import CONTROLS
 from snellen.plugins.named_code import code_origins, holds_code
+from snellen.plugins.outside import refuse_equal_names
 from snellen.plugins.registry import METHODS, label, traits
 from snellen.runs.plan import refuse_positive_controls
 from snellen.types import Method
@@ -73,9 +74,10 @@ class ListedMethod:
 def method_list(names: Sequence[Any]) -> list[ListedMethod]:
     """The methods that these texts name, `all` among them, then the controls; each once."""
     texts = [text for name in names for text in (all_names() if name == ALL else [name])]
+    listed = [listed_method(text) for text in (*texts, *CONTROLS)]
+    refuse_equal_names([method.method for method in listed])
     methods: dict[str, ListedMethod] = {}
-    for text in (*texts, *CONTROLS):
-        method = listed_method(text)
+    for method in listed:
         methods.setdefault(method.label, method)
     return sorted(methods.values(), key=lambda method: method.text in CONTROLS)
 
