@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 import hashlib
 import inspect
 import re
@@ -17,19 +16,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
-import torch
 from torch import nn
 
-from snellen.errors import SnellenError, no_exit, short_repr
+from snellen.errors import SnellenError, short_repr
 from snellen.plugins.held_values import HeldValues, is_of_notebook, source_of
-from snellen.plugins.named_code import FILE, reason_and_line
+from snellen.plugins.named_code import FILE
 from snellen.plugins.traits import Attribute, MethodTraits, MetricTraits, Need
-from snellen.types import Case, Images, Maps, Passes, Rng, Targets
-
-if TYPE_CHECKING:
-    from snellen.classifier import Classifier
+from snellen.plugins.wrapped_code import MethodOfFunction, MetricOfFunction, WrappedCode
 
 OWN = "own"
 """What a plug-in without a citation cites."""
@@ -180,7 +175,7 @@ def _wrapper(value: Any, kind: str, owner: str, text: str) -> type:
     wrapper = dataclasses.make_dataclass(
         re.sub(r"\W", "_", name),
         [(key, hint, dataclasses.field(default=default)) for key, (hint, default) in settings.items()],
-        bases=(_MethodOfFunction if kind == "method" else _MetricOfFunction,),
+        bases=(MethodOfFunction if kind == "method" else MetricOfFunction,),
         frozen=True,
         namespace={
             "code": (value,),
@@ -191,139 +186,6 @@ def _wrapper(value: Any, kind: str, owner: str, text: str) -> type:
     )  # cloudpickle sends a class by value where its module does not have it by this name
     wrapper.traits = (_method_traits if kind == "method" else _metric_traits)(value, name, owner)  # type: ignore[attr-defined]
     return wrapper
-
-
-@dataclasses.dataclass(frozen=True)
-class _Wrapped:
-    """What wrapped methods and metrics have in common."""
-
-    code: ClassVar[tuple[Any]]
-    """The user's function or class; in a tuple, so that a function does not become a method of this class."""
-    with_rng: ClassVar[bool]
-    """Whether it takes random numbers."""
-
-    def call(self, *arguments: Any, rng: Rng) -> Any:
-        """Calls the user's code with the settings; gradients are enabled, because plain functions differentiate."""
-        (value,) = self.code
-        settings = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        function = value(**settings) if isinstance(value, type) else functools.partial(value, **settings)
-        with torch.enable_grad():
-            return function(*arguments, **({"rng": rng} if self.with_rng else {}))
-
-
-@dataclasses.dataclass(frozen=True)
-class _MethodOfFunction(_Wrapped):
-    """A user's function as a method."""
-
-    traits: ClassVar[MethodTraits]
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """Counted on one grey image, because a plain function does not state its cost."""
-        key = (type(self), tuple(sorted(vars(self).items())), size, classifier.fingerprint)
-        if key not in _PASSES:
-            inputs = classifier.to_inputs(torch.full((1, classifier.channels, *size), 0.5))
-            try:
-                with classifier.counting() as ledger, torch.no_grad(), no_exit(f"'{self.traits.name}'"):
-                    self(classifier, inputs, torch.zeros(1, dtype=torch.long), rng=Rng(0, ("probe",)))
-            except SnellenError:
-                raise
-            except Exception as problem:
-                raise SnellenError(
-                    f"'{self.traits.name}' failed on a grey image of {size[0]}×{size[1]} {reason_and_line(problem)}"
-                ) from problem
-            _PASSES[key] = ledger.passes
-        return _PASSES[key]
-
-    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
-        """The maps of the user's function."""
-        maps = self.call(classifier, inputs.detach(), targets, rng=rng)
-        expected = (len(inputs), *inputs.shape[2:])
-        maps = torch.as_tensor(maps).detach().cpu().to(torch.float32)
-        if tuple(maps.shape) != expected:
-            actual, needed = ("×".join(map(str, shape)) for shape in (maps.shape, expected))
-            raise SnellenError(
-                f"{self.traits.name} gave maps of {actual}, but it must give one number per pixel of each image, {needed}"
-            )
-        return maps
-
-
-_PASSES: dict[Any, Passes] = {}
-
-
-@dataclasses.dataclass(frozen=True)
-class _MetricOfFunction(_Wrapped):
-    """A user's function as a metric."""
-
-    traits: ClassVar[MetricTraits]
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """Counted on two noisy images, because a plain function does not state its cost."""
-        if self.traits.needs & {"recipe", "checkpoints"}:
-            return Passes()  # it needs models that are not there yet
-        key = (type(self), tuple(sorted(vars(self).items())), size, classifier.fingerprint)
-        if key not in _METRIC_PASSES:
-            rng = Rng(0, ("probe", "probe again"))
-            explain_probe = _ProbeExplain()
-            case = Case(
-                classifier=classifier,
-                inputs=classifier.to_inputs(rng.uniform("pixels", (classifier.channels, *size))),
-                targets=torch.zeros(2, dtype=torch.long),
-                maps=rng.uniform("map", size),
-                explain=explain_probe,
-                truth=rng.uniform("truth", size) > 0.5,
-                labels=torch.zeros(2, dtype=torch.long),
-            )
-            try:
-                with classifier.counting() as ledger, torch.no_grad(), no_exit(f"'{self.traits.name}'"):
-                    self(case, rng=rng)
-            except SnellenError:
-                raise
-            except Exception as problem:
-                raise SnellenError(
-                    f"'{self.traits.name}' failed on two noisy images of {size[0]}×{size[1]} {reason_and_line(problem)}"
-                ) from problem
-            rows = Passes(-(-ledger.passes.forward // 2), -(-ledger.passes.backward // 2))
-            _METRIC_PASSES[key] = rows, -(-explain_probe.images // 2)
-        own, explained = _METRIC_PASSES[key]
-        return own + explained * explain
-
-    def __call__(self, case: Case, *, rng: Rng) -> torch.Tensor:
-        """The scores of the user's function, one per image."""
-        if "truth" in self.traits.needs and case.truth is None:
-            raise SnellenError(
-                f"{self.traits.name} needs a truth mask, but these samples have none; drop the metric or give masks"
-            )
-        try:
-            values = self.call(case, rng=rng)
-        except (TypeError, AttributeError) as problem:
-            if case.truth is not None or "NoneType" not in str(problem):
-                raise
-            raise SnellenError(
-                f"{self.traits.name} failed {reason_and_line(problem)} on images without masks; if it uses case.truth, "
-                f'state its attribute needs = {{"truth"}}, and give masks'
-            ) from problem
-        scores = torch.as_tensor(values).detach().cpu().to(torch.float32)
-        if tuple(scores.shape) != (len(case),):
-            actual = "×".join(map(str, scores.shape)) or "a single number"
-            raise SnellenError(f"{self.traits.name} gave scores of {actual}, but it must give one per image, {len(case)}")
-        return scores
-
-
-_METRIC_PASSES: dict[Any, tuple[Passes, int]] = {}
-"""Passes of a metric's own and maps that it asks for, per image."""
-
-
-class _ProbeExplain:
-    """Stands in for a method while the cost of a metric is counted: returns noise, and counts the images."""
-
-    def __init__(self) -> None:
-        self.images = 0
-
-    def __call__(
-        self, inputs: Images, *, targets: Targets | None = None, classifier: Classifier | None = None, rng: Rng
-    ) -> Maps:
-        self.images += len(inputs)
-        return torch.rand(len(inputs), *inputs.shape[2:], generator=torch.Generator().manual_seed(self.images))
 
 
 def _method_traits(value: Any, name: str, owner: str) -> MethodTraits:
@@ -409,10 +271,10 @@ def with_source_version(plugin: Any) -> Any:
     Authors run a plug-in many times, and do not raise its version each time. Older maps are then not used, also of
     `smoothgrad(of=mine.py:f)`. Versions of what is installed and named by its name are raised by hand.
     """
-    own = [kind for kind in _plugin_types(plugin) if _is_own(kind) or issubclass(kind, _Wrapped)]
-    if not own or isinstance(plugin, _Wrapped):
+    own = [kind for kind in _plugin_types(plugin) if _is_own(kind) or issubclass(kind, WrappedCode)]
+    if not own or isinstance(plugin, WrappedCode):
         return plugin
-    wrapped = [kind.traits.version for kind in own if issubclass(kind, _MethodOfFunction | _MetricOfFunction)]
+    wrapped = [kind.traits.version for kind in own if issubclass(kind, MethodOfFunction | MetricOfFunction)]
     version = _source_version([kind for kind in own if _is_own(kind)], wrapped)
     plugin = copy.copy(plugin)  # the same object may be listed elsewhere, where its older maps are still good
     object.__setattr__(plugin, "traits", dataclasses.replace(plugin.traits, version=version))
@@ -423,9 +285,9 @@ def refuse_equal_names(plugins: Sequence[Any]) -> None:
     """Refuses different functions or classes of a user that have one name, which tables could not tell apart."""
     sources: dict[str, int] = {}
     for kind in (kind for plugin in plugins for kind in _plugin_types(plugin)):
-        if issubclass(kind, _Wrapped) or _is_own(kind):
+        if issubclass(kind, WrappedCode) or _is_own(kind):
             name: str = kind.traits.name  # type: ignore[attr-defined]
-            source = kind.traits.version if issubclass(kind, _Wrapped) else id(kind)  # type: ignore[attr-defined]
+            source = kind.traits.version if issubclass(kind, WrappedCode) else id(kind)  # type: ignore[attr-defined]
             if sources.setdefault(name, source) != source:
                 raise SnellenError(
                     f"two different plug-ins are both called '{name}' in tables and reports, which name no folders; rename "
