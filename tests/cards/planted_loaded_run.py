@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from snellen.cards.card_set import Findings
+from snellen.cards.card_set import MethodFindings
 from snellen.cards.loaded_run import LoadedRun
 from snellen.cards.methodology import measure
 from snellen.images import Samples, from_arrays
@@ -116,7 +116,7 @@ def planted_run(
     )  # fmt: skip
 
 
-def measured(run: Run, **changes: Any) -> Findings:
+def measured(run: Run, **changes: Any) -> MethodFindings:
     """What is measured of a run of all planted images, with little of everything."""
     case = planted_batch(COUNT)
     settings = {"observer": Silent(), "images": 2, "seeds": 2, "classifier": case.classifier, "samples": samples(case)}

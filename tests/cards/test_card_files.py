@@ -12,7 +12,7 @@ from tests.cards.planted_card_set import planted_deck
 from typer.testing import CliRunner
 
 from snellen.cards.card_json import as_json, write_json
-from snellen.cards.files import everywhere, file_name, read_card, write_files
+from snellen.cards.files import card_without_run, file_name, read_card, write_files
 from snellen.cards.markdown_reader import read_markdown
 from snellen.cards.markdown_writer import document, write_markdown
 from snellen.cards.printed_card import printable
@@ -75,14 +75,14 @@ def test_the_terminal_shows_marks_words_numbers_and_the_literature_within_the_wi
 
 
 def test_a_card_without_a_run_says_so_and_knows_the_literature():
-    card = everywhere("integrated-gradients(steps=8)")
+    card = card_without_run("integrated-gradients(steps=8)")
     assert card.method == "integrated-gradients(steps=8)"
     assert card.claims.endswith("with its default settings")
-    assert everywhere("integrated-gradients").claims.startswith("deterministic, complete")
+    assert card_without_run("integrated-gradients").claims.startswith("deterministic, complete")
     text = flat(printed(card, 120))
     assert "No run: this holds for every model." in text
     assert text.count("in the literature") == 25
-    assert "a control, which knows nothing" in printed(everywhere("random"), 120)
+    assert "a control, which knows nothing" in printed(card_without_run("random"), 120)
 
 
 def test_a_note_on_the_run_stands_below_its_card(card_set):

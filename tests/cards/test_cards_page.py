@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from snellen.cards.card_set import CardSet, card
 from snellen.cards.finding_tables import facts_of, settings_of
-from snellen.cards.page import BRIEFLY, WISHES, card_page, page, write_cards
+from snellen.cards.page import SHORT_WISHES, WISHES, card_page, page, write_cards
 from snellen.cards.priorities import LEVELS, profiles
 from snellen.cards.schema import ATTRIBUTES, PRIORITIES, Finding
 from snellen.charts.colours import page_css
@@ -111,9 +111,9 @@ def test_headings_never_skip_and_every_control_and_graphic_has_a_name(text):
 
 
 def test_the_ten_wishes_are_in_plain_words(text):
-    assert list(WISHES) == list(BRIEFLY) == list(PRIORITIES)
+    assert list(WISHES) == list(SHORT_WISHES) == list(PRIORITIES)
     jargon = r"gradient|hyperparameter|agnostic|determinis|saliency|logit|sensitivity|metric|layer"
-    for wish in (*WISHES.values(), *BRIEFLY.values()):
+    for wish in (*WISHES.values(), *SHORT_WISHES.values()):
         assert not re.search(jargon, wish, re.IGNORECASE)
         assert len(wish.split()) <= 10
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from snellen.charts import numbers
 from snellen.charts.scale import Scale, scale_of
-from snellen.charts.strips import _LETTER, NARROWEST, Estimate, place_names, strip, strip_axis
+from snellen.charts.strips import _LETTER_WIDTH, NARROWEST, Estimate, place_names, strip, strip_axis
 
 NAMES = ["random", "edge", "fake-cam", "centre", "uniform"]
 
 
 def boxes(labels, width):
     for label in labels:
-        x, length = label.x * width / 100, _LETTER * len(label.text)
+        x, length = label.x * width / 100, _LETTER_WIDTH * len(label.text)
         yield (x, x + length, label.row) if label.anchor == "start" else (x - length, x, label.row)
 
 

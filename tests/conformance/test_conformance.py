@@ -15,7 +15,7 @@ import pytest
 from snellen.conformance import CaseResult, NotOffered, Toolkit, conform, reference_cases
 from snellen.conformance.adapters import NEIGHBOURS, toolkit
 from snellen.conformance.notes import NOTES
-from snellen.conformance.reference_cases import Kind
+from snellen.conformance.reference_cases import CaseKind
 from snellen.conformance.table import run_silently
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METRICS
@@ -30,7 +30,7 @@ def test_snellen_computes_the_expected_value(name):
 
 def test_there_are_cases_of_every_kind():
     assert len(CASES) >= 60
-    assert {case.kind for case in CASES.values()} == set(get_args(Kind))
+    assert {case.kind for case in CASES.values()} == set(get_args(CaseKind))
 
 
 def test_every_metric_has_a_reference_case():

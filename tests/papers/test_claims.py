@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snellen.papers.claims import Claim, MissingError, RuleResult, all_of, joined, none_of
+from snellen.papers.claims import Claim, MissingError, RuleResult, all_of, joined_explanations, none_of
 
 
 def positive(number: float) -> RuleResult:
@@ -21,7 +21,9 @@ def test_a_claim_that_holds_carries_its_numbers_and_no_reason():
 
 
 def test_a_claim_that_does_not_hold_is_explained_where_that_was_measured():
-    claim = Claim(sentence="it is positive", rule=positive, explain=joined(lambda number: "one", lambda number: "two"))
+    claim = Claim(
+        sentence="it is positive", rule=positive, explain=joined_explanations(lambda number: "one", lambda number: "two")
+    )
     assert claim.decide(-1.0).verdict == "does not hold"
     assert claim.decide(-1.0).reason == "one; two"
     unknown = Claim(sentence="it is positive", rule=positive, explain=lambda number: missing(number).numbers)

@@ -20,7 +20,7 @@ from snellen.plugins.registry import METRICS, Test
 from snellen.runs.progress import Silent
 from snellen.runs.settings import Settings
 from snellen.suite import Grid, run_suite, subject
-from snellen.suite.card_tests import PEOPLE, TESTS, metrics_by_test
+from snellen.suite.card_tests import STUDY_TESTS, TESTS, metrics_by_test
 from snellen.suite.page import page
 from snellen.suite.printed_grid import PrintedGrid
 
@@ -161,7 +161,7 @@ def test_a_quick_suite_on_the_default_subject_fills_the_tests_it_promises(tmp_pa
         needs = METRICS[row.metric].traits.needs if row.metric in METRICS else set()
         if row.test not in metrics_by_test():
             assert row.reason  # a metric is still missing
-        elif row.test in PEOPLE or needs & {"recipe", "checkpoints"}:
+        elif row.test in STUDY_TESTS or needs & {"recipe", "checkpoints"}:
             assert row.reason.startswith("not run: needs")
         else:
             assert not row.reason, row

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import verdicts as simulation
 from snellen.verdicts import MARGIN, MINIMUM_IMAGES
 from snellen.verdicts.intervals import RESAMPLES
-from snellen.verdicts.rule import MOST, OUTRIGHT
+from snellen.verdicts.rule import MOST_ADVISED, OUTRIGHT
 from snellen.verdicts.statistics import LEVEL
 from snellen.verdicts.trust import SPLITS
 
@@ -35,7 +35,7 @@ def test_the_constants_are_those_of_the_code(text):
         f"all but {(1 - LEVEL) / 2 * 100:.0f} % of the draws on either side",
         f"more than {OUTRIGHT * 100:.0f} % of all pairs",
         f"halves {SPLITS} times",
-        f"above {MOST:,} images",
+        f"above {MOST_ADVISED:,} images",
     ):
         assert phrase in words, phrase
 

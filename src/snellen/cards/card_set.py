@@ -24,7 +24,7 @@ from snellen.runs.method_labels import find_label
 from snellen.runs.store import Store
 from snellen.verdicts import Trust, trust
 
-Findings = Mapping[str, Mapping[Attribute, Finding]]
+MethodFindings = Mapping[str, Mapping[Attribute, Finding]]
 """By label of a method, its measured attributes of methodology."""
 
 
@@ -39,7 +39,7 @@ class CardSet:
     """Warnings about the runs, such as that one is unfinished."""
 
     @staticmethod
-    def of(run: Readable, findings: Findings | None = None) -> CardSet:
+    def of(run: Readable, findings: MethodFindings | None = None) -> CardSet:
         """The cards of a run; `findings` are the results of `methodology`, if it was measured."""
         refuse_unfit(run)
         spec = run.record.spec
@@ -204,7 +204,7 @@ def refuse_unfit(run: Readable) -> None:
 
 
 def cards_of_runs(
-    folders: Sequence[Path], measured: Callable[[Run], Findings] | None = None, *, trust: bool = False
+    folders: Sequence[Path], measured: Callable[[Run], MethodFindings] | None = None, *, trust: bool = False
 ) -> CardSet:
     """The cards of run folders of one model and the same images, joined.
 

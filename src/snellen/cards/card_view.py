@@ -121,14 +121,14 @@ def card_view(
         "cost": _cost(card, costs),
         "needs": [NEEDS.get(need, need) for need in card.needs],
         "claims": card.claims,
-        "basis": basis(card),
+        "basis": basis_of_traits(card),
         "examples": examples,
         "glance": glance(card),
         "categories": [
             {
                 "name": name,
                 "attributes": [
-                    _attribute(card, key, full(name, label), question, scales)  # type: ignore[arg-type]
+                    _attribute(card, key, full_name(name, label), question, scales)  # type: ignore[arg-type]
                     for key, (label, question) in attributes.items()
                 ],
             }
@@ -150,14 +150,14 @@ def card_view(
     }
 
 
-def proven(card: Card) -> bool:
+def is_tested(card: Card) -> bool:
     """Whether the traits of its method were tested: so for methods of Snellen, not for those of other packages."""
     return card.name in METHODS and METHODS[card.name].__module__.startswith("snellen.")
 
 
-def basis(card: Card) -> str:
+def basis_of_traits(card: Card) -> str:
     """What the traits rely on: Snellen's tests, or only the declaration of another package."""
-    return f"shown by tests on {METHODS[card.name].traits.tested_on}" if proven(card) else "claims of its own"  # type: ignore[attr-defined]
+    return f"shown by tests on {METHODS[card.name].traits.tested_on}" if is_tested(card) else "claims of its own"  # type: ignore[attr-defined]
 
 
 def title(card: Card) -> str:
@@ -169,13 +169,13 @@ def title(card: Card) -> str:
 def glance(card: Card) -> list[dict[str, Any]]:
     """By category, the grades of the ten attributes, and of use to people if that was studied."""
     return [
-        {"name": name, "grades": [{"title": full(name, label), **grade_view(card.grades[key])}  # type: ignore[index]
+        {"name": name, "grades": [{"title": full_name(name, label), **grade_view(card.grades[key])}  # type: ignore[index]
                                   for key, (label, _) in attributes.items()]}
         for name, attributes in categories(card.grades).items()
     ]  # fmt: skip
 
 
-def full(category: str, label: str) -> str:
+def full_name(category: str, label: str) -> str:
     """The name of an attribute without the context of its category: Input becomes Input sensitivity."""
     return f"{label} sensitivity" if category == "sensitivity" else label
 
@@ -232,7 +232,7 @@ def _attribute(card: Card, key: Priority, label: str, question: str, scales: Map
         } if finding else None,
         "prose": paragraphs(text) if text else "",
         "tests": tests,
-        "idle": _idle(key, {test["name"] for test in tests}),
+        "idle": _tests_not_run(key, {test["name"] for test in tests}),
     }  # fmt: skip
 
 
@@ -247,7 +247,7 @@ def _settings(params: Mapping[str, Any]) -> str:
     return ", ".join(written)
 
 
-def _idle(key: Priority, run: set[str]) -> list[str]:
+def _tests_not_run(key: Priority, run: set[str]) -> list[str]:
     """The saliency card's tests of this attribute that neither this run nor a known paper ran."""
     tests = {value.traits.test for value in METRICS.values() if value.traits.attribute == key}  # type: ignore[attr-defined]
     return [test for test in get_args(Test) if test in tests and test not in run]

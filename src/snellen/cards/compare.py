@@ -38,7 +38,7 @@ class AttributeRow:
 
 
 @dataclass(frozen=True)
-class Gap:
+class AttributeGap:
     """How far apart the best and the worst of the compared methods are in one attribute."""
 
     attribute: Priority
@@ -101,14 +101,14 @@ class CardComparison:
         return tuple(rows)
 
     @property
-    def differences(self) -> tuple[Gap, ...]:
+    def differences(self) -> tuple[AttributeGap, ...]:
         """Attributes in which the methods differ, the largest difference first."""
         gaps = []
         for attribute in self.cards[0].grades:
             graded = [card for card in self.cards if not math.isnan(card.grades[attribute].share)]
             if len(graded) > 1:
                 order = sorted(graded, key=lambda card: -card.grades[attribute].share)
-                gaps.append(Gap(attribute, order[0], order[-1]))
+                gaps.append(AttributeGap(attribute, order[0], order[-1]))
         return tuple(sorted((gap for gap in gaps if gap.size > 1e-9), key=lambda gap: -gap.size))
 
     @property

@@ -29,7 +29,7 @@ def file_name(method: str) -> str:
     return re.sub(r"[^A-Za-z0-9.+]+", "-", method).strip("-.")
 
 
-def everywhere(name: str) -> Card:
+def card_without_run(name: str) -> Card:
     """The card of a method without a run, by its name, perhaps with settings: `rise(masks=500)`, `mine.py:f`."""
     method = METHODS.parse(name, load=True)
     refuse_positive_controls([method], "it has no card: cards describe methods")

@@ -87,6 +87,6 @@ def _fact(name: str, value: Any) -> str:
     if name == "changed":
         return f"{value:.0%}"
     if name == "order":
-        return f"10{str(int(value)).translate(numbers.RAISED)} s"
+        return f"10{str(int(value)).translate(numbers.SUPERSCRIPTS)} s"
     text = numbers.amount(value) if float(value).is_integer() and abs(value) < 1000 else numbers.short(value)
     return f"{text} MiB" if name == "memory_mib" else text

@@ -41,7 +41,7 @@ def grade(attribute: Priority, evidence: Sequence[Evidence]) -> Grade:
             attribute=attribute,
             share=math.nan,
             word="not known",
-            reason=idle(measured[0]) if measured else nothing,
+            reason=why_not_counted(measured[0]) if measured else nothing,
             weight=0.0,
         )
     share = (0.5 + sum(evidence.weight * VALUES[evidence.verdict] for evidence in counted)) / (1 + total)
@@ -52,7 +52,7 @@ def grade(attribute: Priority, evidence: Sequence[Evidence]) -> Grade:
     )
 
 
-def idle(evidence: Evidence) -> str:
+def why_not_counted(evidence: Evidence) -> str:
     """Why a test of the run does not count: it has no verdict, or the weight of its metric is 0."""
     if evidence.verdict == "not counted" or evidence.trust is None:
         return evidence.reason

@@ -27,7 +27,7 @@ from snellen.types import Method, Metric, Passes
 FOLDER = "methodology"
 """The folder of the results, inside the run's folder."""
 
-_PYTHON = "snellen.cards.methodology.measure(run, classifier=..., samples=...)"
+_USAGE = "snellen.cards.methodology.measure(run, classifier=..., samples=...)"
 
 
 def failures(run: Run) -> dict[str, str]:
@@ -50,7 +50,7 @@ class LoadedRun:
     def of(run: Run, classifier: Any, samples: Any, observer: Observer, *, trust: bool = False) -> LoadedRun:
         """Loads the model and images of the run's request, or uses the arguments; refuses others than those of the run."""
         instead = "or leave the methodology out with --no-measure"
-        model, images = reload_subject(run, classifier, samples, observer, usage=_PYTHON, instead=instead, trust=trust)
+        model, images = reload_subject(run, classifier, samples, observer, usage=_USAGE, instead=instead, trust=trust)
         methods = {}
         for method_spec in run.record.spec.methods:
             if method_spec.label in run.explained:

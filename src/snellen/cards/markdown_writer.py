@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from snellen import __version__
 from snellen.cards.bibliography import place_of, reference
-from snellen.cards.card_view import NEEDS, proven
+from snellen.cards.card_view import NEEDS, is_tested
 from snellen.cards.markdown_format import (
     CHAPTERS,
     ENTITIES,
@@ -133,7 +133,7 @@ def _shared(card: Card) -> str:
 def _measured(card: Card) -> dict[Attribute, str]:
     """By attribute of methodology, what was measured or is shown by tests; not semantic directness, which is judged."""
     needs = " and ".join(NEEDS.get(need, need) for need in card.needs) or "only the model's outputs"
-    by = "as Snellen's own tests show" if proven(card) else "by its own claim"
+    by = "as Snellen's own tests show" if is_tested(card) else "by its own claim"
     sentences: dict[Attribute, str] = {"model-agnosticism": f"It needs {needs}, {by}."}
     if card.claims.startswith("deterministic"):
         sentences["determinism"] = f"With its default settings every seed gives the same map, {by}."

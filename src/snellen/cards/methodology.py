@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from snellen.cards.card_json import plain
-from snellen.cards.card_set import Findings, source_of
+from snellen.cards.card_set import MethodFindings, source_of
 from snellen.cards.costs import MapCost, agnosticism, efficiency, expected, measure_cost
 from snellen.cards.determinism import determinism, repetitions
 from snellen.cards.loaded_run import FOLDER, LoadedRun, failures
@@ -48,7 +48,7 @@ does not depend on the other methods of the run.
 PIXELS = 224 * 224
 
 
-def read(run: Readable) -> Findings:
+def read(run: Readable) -> MethodFindings:
     """The stored findings on this run's methods; empty if nothing was measured."""
     state = _read(run)
     source = source_of(run)
@@ -77,7 +77,7 @@ def measure(
     classifier: Any = None,
     samples: Any = None,
     trust: bool = False,
-) -> Findings:
+) -> MethodFindings:
     """Measures every method of a run that was not measured yet, and stores the findings in the run's folder.
 
     Costly methods get fewer images and fewer values, but always two seeds and one value of every setting.
@@ -292,7 +292,7 @@ def _file(run: Readable) -> Path:
     return run.folder / FOLDER / FILE
 
 
-def _about(run: Readable) -> dict[str, Any]:
+def _subject_facts(run: Readable) -> dict[str, Any]:
     """What the run's maps depend on, except the methods."""
     record, spec = run.record, run.record.spec
     return {
@@ -306,7 +306,7 @@ def _about(run: Readable) -> dict[str, Any]:
 
 def _new_state(run: Readable) -> dict[str, Any]:
     return {
-        "schema": SCHEMA, "about": _about(run), "asked": None, "machine": machine(),
+        "schema": SCHEMA, "about": _subject_facts(run), "asked": None, "machine": machine(),
         "costs": {}, "plan": {}, "metrics": [], "findings": {},
     }  # fmt: skip
 

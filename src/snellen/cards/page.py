@@ -13,7 +13,7 @@ from markupsafe import Markup
 from snellen import __version__
 from snellen.cards.card_json import plain
 from snellen.cards.card_set import CardSet
-from snellen.cards.card_view import card_view, full, grade_view, metric_scales, title, verdict
+from snellen.cards.card_view import card_view, full_name, grade_view, metric_scales, title, verdict
 from snellen.cards.examples import examples_of, style
 from snellen.cards.grades import BORROWED
 from snellen.cards.people import STYLE, categories
@@ -47,7 +47,7 @@ WISHES: Mapping[Priority, str] = {
 }
 """The ten attributes, and use to people, as wishes in everyday words."""
 
-BRIEFLY: Mapping[Priority, str] = {
+SHORT_WISHES: Mapping[Priority, str] = {
     "determinism": "same map every time",
     "hyperparameter-dependence": "settings hardly matter",
     "model-agnosticism": "works with any model",
@@ -129,9 +129,9 @@ def _facts(card_set: CardSet) -> dict[str, Any]:
         "controls": [view for view in views if view["control"]],
         "verdict_counts": _verdict_counts(card_set),
         "table": _table(card_set, anchors),
-        "trial": _trial(card_set),
+        "trial": _metric_rows(card_set),
         "wishes": [
-            {"key": key, "wish": WISHES[key], "title": full(name, label), "category": name}  # type: ignore[index]
+            {"key": key, "wish": WISHES[key], "title": full_name(name, label), "category": name}  # type: ignore[index]
             for name, attributes in _wishes(card_set).items() for key, (label, _) in attributes.items()
         ],
         "levels": LEVELS,
@@ -181,7 +181,7 @@ def _table(card_set: CardSet, anchors: Mapping[str, str]) -> dict[str, Any]:
                 for metric, first in tests.items()
             ]  # fmt: skip
             groups.append(
-                {"category": name, "title": full(name, label), "question": question, "rows": rows,
+                {"category": name, "title": full_name(name, label), "question": question, "rows": rows,
                  "cells": [_grade_cell(card, key) for card in cards]}  # type: ignore[arg-type]
             )  # fmt: skip
     return {"columns": [{"id": anchors[card.method], "title": title(card)} for card in cards], "groups": groups}
@@ -206,11 +206,13 @@ def _cell(card: Card, metric: str | None) -> dict[str, Any] | None:
     }
 
 
-def _trial(card_set: CardSet) -> list[dict[str, Any]]:
+def _metric_rows(card_set: CardSet) -> list[dict[str, Any]]:
     """The metrics, with the doubts about each and the weight of its verdicts."""
     spec = {metric.label: metric for metric in card_set.run.record.spec.metrics}
     choices = {
-        key: (name, full(name, label)) for name, attributes in CATEGORIES.items() for key, (label, _) in attributes.items()
+        key: (name, full_name(name, label))
+        for name, attributes in CATEGORIES.items()
+        for key, (label, _) in attributes.items()
     }
     rows = []
     for label, trust in card_set.trust.items():
@@ -218,12 +220,12 @@ def _trial(card_set: CardSet) -> list[dict[str, Any]]:
         rows.append(
             {"label": label, "test": spec[label].test or "", "summary": spec[label].summary,
              "category": category, "attribute": attribute, "number": f"{trust.weight:.2f}",
-             "share": f"{100 * trust.weight:.0f}", "marks": trust.marks, "kind": _standing(trust)}
+             "share": f"{100 * trust.weight:.0f}", "marks": trust.marks, "kind": _trust_mark(trust)}
         )  # fmt: skip
     return rows
 
 
-def _standing(trust: Trust) -> dict[str, str]:
+def _trust_mark(trust: Trust) -> dict[str, str]:
     """How far a metric is trusted, as shape and word."""
     if trust.axiom:
         return {**verdict("pass"), "word": "must hold exactly"}
@@ -251,11 +253,11 @@ def _data(card_set: CardSet, anchors: Mapping[str, str]) -> dict[str, Any]:
             for card in card_set.methods
         ],
         "wishes": {attribute: WISHES[attribute] for attribute in card_set.priorities},
-        "briefly": {attribute: BRIEFLY[attribute] for attribute in card_set.priorities},
+        "briefly": {attribute: SHORT_WISHES[attribute] for attribute in card_set.priorities},
         "levels": LEVEL_WORDS,
         "marks": {word: verdict(word_of_verdict) for word, word_of_verdict in BORROWED.items()},
         "titles": {
-            key: full(name, label)
+            key: full_name(name, label)
             for name, attributes in _wishes(card_set).items()
             for key, (label, _) in attributes.items()
         },

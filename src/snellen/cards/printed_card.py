@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from snellen.cards.card_view import NEEDS, basis
+from snellen.cards.card_view import NEEDS, basis_of_traits
 from snellen.cards.grades import BORROWED
 from snellen.cards.markdown_format import CHAPTERS, PEOPLE, MarkdownCard
 from snellen.cards.markdown_writer import in_order
@@ -48,7 +48,7 @@ class PrintedCard:
             yield Text(f"\n{category.upper()}", style="bold dim")
             if category == "methodology":
                 needs = ", ".join(NEEDS.get(need, need) for need in card.needs) or "only the model's outputs"
-                yield Text(f"{basis(card).capitalize()}: {card.claims}. It needs {needs}.")
+                yield Text(f"{basis_of_traits(card).capitalize()}: {card.claims}. It needs {needs}.")
             for key, (title, question) in attributes.items():
                 yield from self._attribute(key, title, question, room)  # type: ignore[arg-type]
         yield Text("")

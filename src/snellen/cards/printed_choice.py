@@ -16,13 +16,13 @@ from snellen.cards.grades import BORROWED
 from snellen.cards.people import categories
 from snellen.cards.priorities import LEVELS, Priorities, Profile
 from snellen.cards.reasons import plain
-from snellen.cards.recommend import DRAWS, Difference, Need, RankedMethod, Recommendation, State
+from snellen.cards.recommend import DRAWS, Difference, Need, NeedState, RankedMethod, Recommendation
 from snellen.cards.schema import Card, Evidence, Grade
 from snellen.charts import numbers
 from snellen.charts.verdict_marks import MARKS, STYLES, legend
 from snellen.report.summary_table import split_evenly
 
-_STATES: dict[State, tuple[str, str]] = {
+_STATES: dict[NeedState, tuple[str, str]] = {
     "met": ("pass", "meets your needs"),
     "not known": ("not counted", "not known to meet your needs"),
     "missed": ("fail", "misses a need"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from snellen.cards.grades import idle
+from snellen.cards.grades import why_not_counted
 from snellen.cards.schema import METHODOLOGY, Card, Evidence, Priority
 from snellen.charts import numbers
 from snellen.plugins.registry import METRICS
@@ -16,7 +16,7 @@ from snellen.verdicts.rule import TOO_FEW
 def because(card: Card, attribute: Priority) -> str:
     """The reason for a grade: how many tests were passed and failed, with an example of each."""
     if math.isnan(card.grades[attribute].share):
-        return unknown(card, attribute)
+        return why_unknown(card, attribute)
     if attribute in METHODOLOGY:
         return card.findings[attribute].sentence.rstrip(".")
     counted = [evidence for evidence in card.measured(attribute) if evidence.weight > 0]
@@ -51,7 +51,7 @@ def plain(name: str) -> str:
     return {"avoid-cost": "cost", "people": "use to people"}.get(name, name.replace("-", " "))
 
 
-def unknown(card: Card, attribute: Priority) -> str:
+def why_unknown(card: Card, attribute: Priority) -> str:
     """Why there is no grade."""
     if attribute in METHODOLOGY:
         finding = card.findings.get(attribute)
@@ -63,7 +63,7 @@ def unknown(card: Card, attribute: Priority) -> str:
         images = numbers.count(max(evidence.n for evidence in measured), "image")
         return f"{images} of the {MINIMUM_IMAGES} that a verdict needs"
     first = measured[0]
-    return f"none of {numbers.count(len(measured), 'test')} counts, such as {first.test}: {idle(first)}"
+    return f"none of {numbers.count(len(measured), 'test')} counts, such as {first.test}: {why_not_counted(first)}"
 
 
 def remedies(cards: Sequence[Card], attribute: Priority) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def remedies(cards: Sequence[Card], attribute: Priority) -> tuple[str, ...]:
                 f"{plain(attribute)}: a study that shows {card.method} and no map; `snellen study new` makes one"
             )
         elif not measured:
-            names = ",".join(measuring(attribute))
+            names = ",".join(metrics_of(attribute))
             sentences.append(f"{plain(attribute)}: run the same model and images with --metrics {names}, and give both runs")
         elif any(evidence.reason == TOO_FEW["image"] for evidence in measured):
             lacking = MINIMUM_IMAGES - max(evidence.n for evidence in measured)
@@ -97,7 +97,7 @@ def remedies(cards: Sequence[Card], attribute: Priority) -> tuple[str, ...]:
     return tuple(dict.fromkeys(sentences))
 
 
-def measuring(attribute: Priority) -> list[str]:
+def metrics_of(attribute: Priority) -> list[str]:
     """Up to three metrics of an attribute: those without special needs, if there are any."""
     every = {name: METRICS[name].traits for name in METRICS}  # type: ignore[attr-defined]
     measuring_it = {name: facts for name, facts in every.items() if facts.attribute == attribute}
@@ -105,7 +105,7 @@ def measuring(attribute: Priority) -> list[str]:
     return (easy or list(measuring_it))[:3]
 
 
-def care(card: Card, attribute: Priority) -> str:
+def doubts(card: Card, attribute: Priority) -> str:
     """How many tests of an attribute are by doubtful metrics, with a doubt about the one of least weight; empty if none."""
     counted = [evidence for evidence in card.measured(attribute) if evidence.weight > 0]
     marks = {str(evidence.metric): evidence.trust.marks for evidence in counted if evidence.trust and evidence.trust.marks}

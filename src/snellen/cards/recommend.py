@@ -19,7 +19,7 @@ from jaxtyping import Float
 
 from snellen.cards.card_set import CardSet
 from snellen.cards.priorities import Priorities
-from snellen.cards.reasons import because, care, plain, remedies
+from snellen.cards.reasons import because, doubts, plain, remedies
 from snellen.cards.schema import METHODOLOGY, TESTED, Card, Grade, Priority
 from snellen.charts import numbers
 from snellen.errors import SnellenError
@@ -40,8 +40,8 @@ SENSITIVITY = TESTED[:3]
 INSIDE = frozenset({"gradients", "layer", "relu", UNSTATED})
 """Needs that a black box, which has only outputs, cannot fulfil; a method that does not state its needs may have them."""
 
-State = Literal["met", "not known", "missed"]
-STATES: tuple[State, ...] = ("met", "not known", "missed")
+NeedState = Literal["met", "not known", "missed"]
+NEED_STATES: tuple[NeedState, ...] = ("met", "not known", "missed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class Need:
     """A need, which is an essential attribute or a condition, and whether a method meets it."""
 
     name: str
-    state: State
+    state: NeedState
     words: str
     grade: Grade | None = None
 
@@ -79,7 +79,7 @@ class RankedMethod:
     place: int
     card: Card
     score: float
-    state: State
+    state: NeedState
     needs: tuple[Need, ...]
     shares: Mapping[Priority, float]
     """By attribute that counts, its grade as it enters the score: 1 − grade if unwanted, ½ if not known."""
@@ -189,7 +189,7 @@ class Recommendation:
         """Warnings: doubtful metrics in the deciding attributes, few images, and weak sensitivities."""
         deciding = [difference.attribute for ranked in self.contenders[:2] for difference in ranked.decided[:2]]
         cautions = (
-            [care(self.contenders[0].card, attribute) for attribute in dict.fromkeys(deciding)] if self.contenders else []
+            [doubts(self.contenders[0].card, attribute) for attribute in dict.fromkeys(deciding)] if self.contenders else []
         )
         tested = [
             evidence
@@ -236,8 +236,8 @@ def recommend(card_set: CardSet, priorities: Priorities, *, seed: int = 0) -> Re
     scores = _scores(shares, weights)
     needs = [_needs(card, priorities) for card in cards]
     states = [_state(requirements) for requirements in needs]
-    order = sorted(range(len(cards)), key=lambda row: (STATES.index(states[row]), -_tied(float(scores[row])), row))
-    lead: State = next((state for state in ("met", "not known") if state in states), "missed")
+    order = sorted(range(len(cards)), key=lambda row: (NEED_STATES.index(states[row]), -_tied(float(scores[row])), row))
+    lead: NeedState = next((state for state in ("met", "not known") if state in states), "missed")
     contend = [row for row in order if states[row] == lead] if lead != "missed" else []
     first, holds = stability(shares[contend], weights, seed=seed)
     front = pareto(shares[contend])
@@ -314,7 +314,7 @@ def _needs(card: Card, priorities: Priorities) -> tuple[Need, ...]:
     needs = []
     for attribute in priorities.at("essential"):
         grade = card.grades[attribute]
-        state: State = "not known" if math.isnan(grade.share) else "met" if grade.share >= ENOUGH else "missed"
+        state: NeedState = "not known" if math.isnan(grade.share) else "met" if grade.share >= ENOUGH else "missed"
         needs.append(Need(name=attribute, state=state, words=because(card, attribute), grade=grade))
     if priorities.avoid_cost is not None:
         needs.append(_cost(card, priorities.avoid_cost))
@@ -332,8 +332,8 @@ def _unmeasured(card: Card, name: str) -> bool:
     return attribute in METHODOLOGY and attribute not in card.findings
 
 
-def _state(needs: Sequence[Need]) -> State:
-    return max((need.state for need in needs), key=STATES.index, default="met")
+def _state(needs: Sequence[Need]) -> NeedState:
+    return max((need.state for need in needs), key=NEED_STATES.index, default="met")
 
 
 def _cost(card: Card, limit: float) -> Need:

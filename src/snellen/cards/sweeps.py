@@ -32,7 +32,7 @@ FAINT = 0.25
 Below it, more than three quarters of a map is random, and dividing by so small a number is not reliable.
 """
 
-PLACED = 2
+RANKING_METRICS = 2
 """Number of metrics by which methods are ranked."""
 
 
@@ -47,18 +47,18 @@ class SettingTrial:
     """The cost of one map and its scores, in forward passes."""
 
 
-Left = tuple[str, str, str]
+UntriedValue = tuple[str, str, str]
 """A setting, a value of it that is not tried, and why not."""
 
 
-def trials_of(method: Method, loaded: LoadedRun, scoring: float) -> tuple[list[SettingTrial], list[Left]]:
+def trials_of(method: Method, loaded: LoadedRun, scoring: float) -> tuple[list[SettingTrial], list[UntriedValue]]:
     """Every declared value of every setting, and the default; values that cannot work are returned with the reason.
 
     `scoring` is the cost of the scores of one map, in forward passes.
     """
     written = spec(method)
     trials: list[SettingTrial] = []
-    left: list[Left] = []
+    left: list[UntriedValue] = []
     seen = {label(method)}
     for field in dataclasses.fields(method):  # type: ignore[arg-type]
         values = traits(type(method)).ranges.get(field.name)
@@ -91,7 +91,7 @@ def trials_of(method: Method, loaded: LoadedRun, scoring: float) -> tuple[list[S
     return trials, left
 
 
-def afford(trials: Sequence[SettingTrial], images: int, budget: float) -> tuple[list[SettingTrial], int, list[Left]]:
+def afford(trials: Sequence[SettingTrial], images: int, budget: float) -> tuple[list[SettingTrial], int, list[UntriedValue]]:
     """The trials of one method that fit into the budget (forward passes), the number of images, and the other trials.
 
     The cheapest value of every setting is always tried on one image, because a grade without some setting would be too
@@ -136,13 +136,13 @@ def cheap_metrics(loaded: LoadedRun, ids: Sequence[str]) -> list[Metric]:
     cheap.sort(key=lambda pair: pair[:2])
     first = cheap[:1]
     other = [pair for pair in cheap[1:] if pair[2] != first[0][2]] or cheap[1:]
-    return [metric for *_, metric in first + other[: PLACED - 1]]
+    return [metric for *_, metric in first + other[: RANKING_METRICS - 1]]
 
 
 def dependence(
     own: str,
     trials: Sequence[SettingTrial],
-    left: Sequence[Left],
+    left: Sequence[UntriedValue],
     loaded: LoadedRun,
     side: Run | None,
     ids: Sequence[str],
@@ -163,7 +163,7 @@ def dependence(
             numbers={"settings": {}},
         )
     settings: dict[str, dict[str, Any]] = {
-        field.name: {"own": _own(method, field.name, loaded), "values": {}, "not_tried": {}}
+        field.name: {"own": _own_value(method, field.name, loaded), "values": {}, "not_tried": {}}
         for field in dataclasses.fields(method)  # type: ignore[arg-type]
     }
     for setting, value, reason in left:
@@ -222,7 +222,7 @@ def remaining(correlation: float, chance: float) -> float:
     return min(1.0, max(0.0, correlation / (1.0 if math.isnan(chance) else chance)))
 
 
-def _own(method: Method, setting: str, loaded: LoadedRun) -> str:
+def _own_value(method: Method, setting: str, loaded: LoadedRun) -> str:
     value = getattr(method, setting)
     if value is None and traits(type(method)).ranges.get(setting) == LAYERS:
         value = find_layer(value, loaded.classifier, loaded.inputs)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from snellen.charts.chart import Bar, Chart, Label, Shape, upright
+from snellen.charts.chart import Bar, Chart, Label, Shape, vertical_line
 from snellen.charts.numbers import Number, count, short
 from snellen.charts.scale import PlotArea, Scale
 
@@ -66,5 +66,5 @@ def part_bar(scale: Scale, value: Number, part: Number, *, description: str) -> 
         start, middle, end = scale.at(0), scale.at(part), scale.at(value)
         shapes.append(Bar(x=start, width=middle - start, y=5, height=12, style="full", colour="blue"))
         shapes.append(Bar(x=middle, width=end - middle, y=5, height=12, style="full", colour="grey"))
-    shapes.append(upright(scale.at(0), 0, 22))
+    shapes.append(vertical_line(scale.at(0), 0, 22))
     return Chart(description=description, shapes=tuple(shapes), height=22, kind="strip")

@@ -57,12 +57,14 @@ class Segment:
         return Markup(f"<line {_class(self.style, self.colour)} {ends}{_dash(self.dash)}/>")
 
 
-def upright(x: Number, top: Number, bottom: Number, style: str = "base") -> Segment:
+def vertical_line(x: Number, top: Number, bottom: Number, style: str = "base") -> Segment:
     """A vertical line."""
     return Segment(x1=x, x2=x, y1=top, y2=bottom, style=style)
 
 
-def level(y: Number, style: str = "base", *, start: Number = 0.0, end: Number = 100.0, colour: str = "") -> Segment:
+def horizontal_line(
+    y: Number, style: str = "base", *, start: Number = 0.0, end: Number = 100.0, colour: str = ""
+) -> Segment:
     """A horizontal line."""
     return Segment(x1=start, x2=end, y1=y, y2=y, style=style, colour=colour)
 
@@ -257,9 +259,9 @@ class Chart:
             case ".svg":
                 content = self.standalone(width=width).encode()
             case ".pdf" | ".png" as suffix:
-                from snellen.charts.matplotlib_export import drawn_file
+                from snellen.charts.matplotlib_export import rendered_file
 
-                content = drawn_file(self, width=self.width or width, suffix=suffix)
+                content = rendered_file(self, width=self.width or width, suffix=suffix)
             case other:
                 raise SnellenError(f"cannot save a chart as '{target.name}': '{other}' is not .svg, .pdf or .png")
         try:

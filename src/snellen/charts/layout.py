@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from snellen.charts.chart import Chart, Inset, Label, Shape
 from snellen.charts.numbers import Number
 
-_LETTER, _GAP = 6.3, 12
+_LETTER_WIDTH, _GAP = 6.3, 12
 
 
 def stack(rows: Mapping[str, Chart], *, title: str, axis: Chart | None = None, width: Number = 360) -> Chart:
@@ -19,7 +19,7 @@ def stack(rows: Mapping[str, Chart], *, title: str, axis: Chart | None = None, w
         axis: Under the last chart.
         width: Of a chart, in pixels, without its name.
     """
-    left = _LETTER * max(map(len, rows), default=0) + _GAP
+    left = _LETTER_WIDTH * max(map(len, rows), default=0) + _GAP
     total = left + width
     shapes: list[Shape] = [Label(x=0, y=12, text=title, style="title")]
     y = 28.0

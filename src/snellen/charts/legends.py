@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from snellen.charts.chart import Bar, Chart, Marker, MarkerShape, Segment, level
+from snellen.charts.chart import Bar, Chart, Marker, MarkerShape, Segment, horizontal_line
 
 
 def line_key(style: str, *, dash: str = "", colour: str = "", width: int = 26) -> Markup:
@@ -27,5 +27,5 @@ def marker_key(shape: MarkerShape, colour: str) -> Markup:
 
 def estimate_key(shape: MarkerShape, colour: str) -> Markup:
     """A marker on a bar: a mean with its interval."""
-    shapes = (level(6, "bar", colour=colour), Marker(x=50, y=6, shape=shape, colour=colour, radius=4.5))
+    shapes = (horizontal_line(6, "bar", colour=colour), Marker(x=50, y=6, shape=shape, colour=colour, radius=4.5))
     return Chart(description="", shapes=shapes, height=12).icon(40)

@@ -35,7 +35,7 @@ _POINTS = 72 / _PIXELS_PER_INCH
 _ALIGN = {"start": "left", "middle": "center", "end": "right"}
 
 
-def drawn_file(chart: Chart, *, width: Number, suffix: str) -> bytes:
+def rendered_file(chart: Chart, *, width: Number, suffix: str) -> bytes:
     """The chart as the bytes of a PDF or PNG file.
 
     Args:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 Number = float | int
 """A number of either type: type checks at run time do not accept an int as a float."""
 
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def short(value: float | int) -> str:
@@ -29,7 +29,7 @@ def _plain(size: float | int, negative: bool) -> str:
         return "0"
     if size < 0.000995:
         digits, power = f"{size:.1e}".split("e")
-        text = f"{digits}×10{str(int(power)).translate(RAISED)}"
+        text = f"{digits}×10{str(int(power)).translate(SUPERSCRIPTS)}"
     elif size < 0.0995:
         text = f"{size:.2g}"
     elif size < 9.995:

@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from snellen.charts.colours import INK, LINE, PAPER, SOFT
 
-Limits = tuple[float, float]
+ColourLimits = tuple[float, float]
 
 PERCENTILE = 99.5
 """The percentile at which the colour scale of a map ends; otherwise a few extreme pixels would leave the rest dark."""
@@ -39,7 +39,7 @@ def lightness(colours: UInt8[np.ndarray, "*any 3"]) -> Float[np.ndarray, "*any"]
     return light
 
 
-def _even(anchors: Sequence[tuple[int, int, int]], end: float | None = None) -> UInt8[np.ndarray, "256 3"]:
+def _evenly_light(anchors: Sequence[tuple[int, int, int]], end: float | None = None) -> UInt8[np.ndarray, "256 3"]:
     """A table of 256 colours through the anchors in which every step changes the lightness by the same amount."""
     places = np.linspace(0, 1, len(anchors))
     fine = np.linspace(0, 1, 4096)
@@ -55,13 +55,13 @@ def _even(anchors: Sequence[tuple[int, int, int]], end: float | None = None) -> 
 
 
 # Both arms end at the same lightness, so that neither sign looks stronger than the other.
-SEQUENTIAL = _even(_DARK_TO_LIGHT)
-POSITIVE = _even(_WHITE_TO_RED, end=25.0)
-NEGATIVE = _even(_WHITE_TO_BLUE, end=25.0)
-_UNKNOWN = (150, 150, 150)
+SEQUENTIAL = _evenly_light(_DARK_TO_LIGHT)
+POSITIVE = _evenly_light(_WHITE_TO_RED, end=25.0)
+NEGATIVE = _evenly_light(_WHITE_TO_BLUE, end=25.0)
+_UNDEFINED_COLOUR = (150, 150, 150)
 
 
-def limits(values: Float[np.ndarray, "height width"], signed: bool) -> Limits:
+def limits(values: Float[np.ndarray, "height width"], signed: bool) -> ColourLimits:
     """The values at which the colour scale of this map begins and ends (see `LEGEND`)."""
     finite = values[np.isfinite(values)].astype(np.float64)
     if not finite.size:
@@ -74,18 +74,20 @@ def limits(values: Float[np.ndarray, "height width"], signed: bool) -> Limits:
     return (-high, high) if signed else (low, high)
 
 
-def tile(values: Float[np.ndarray, "height width"], signed: bool, limits: Limits) -> UInt8[np.ndarray, "height width 3"]:
+def tile(
+    values: Float[np.ndarray, "height width"], signed: bool, limits: ColourLimits
+) -> UInt8[np.ndarray, "height width 3"]:
     """The map alone, in colour; a value that is not a number is grey."""
     strength = _strength(values, signed, limits)
     steps = np.round(strength * 255).astype(np.intp)
     coloured = np.where((values >= 0)[..., None], POSITIVE[steps], NEGATIVE[steps]) if signed else SEQUENTIAL[steps]
     picture = coloured.astype(np.uint8)
-    picture[~np.isfinite(values)] = _UNKNOWN
+    picture[~np.isfinite(values)] = _UNDEFINED_COLOUR
     return picture
 
 
 def overlay(
-    photo: UInt8[np.ndarray, "height width 3"], values: Float[np.ndarray, "height width"], signed: bool, limits: Limits
+    photo: UInt8[np.ndarray, "height width 3"], values: Float[np.ndarray, "height width"], signed: bool, limits: ColourLimits
 ) -> UInt8[np.ndarray, "height width 3"]:
     """The map over a grey copy of the photo: the stronger the value, the more the map covers."""
     # A matrix product would round by the memory layout of the photo.
@@ -96,7 +98,9 @@ def overlay(
     return blend
 
 
-def _strength(values: Float[np.ndarray, "height width"], signed: bool, limits: Limits) -> Float[np.ndarray, "height width"]:
+def _strength(
+    values: Float[np.ndarray, "height width"], signed: bool, limits: ColourLimits
+) -> Float[np.ndarray, "height width"]:
     low, high = (0.0, limits[1]) if signed else limits
     if high <= low:
         return np.zeros(values.shape)

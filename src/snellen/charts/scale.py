@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from snellen.charts.chart import Label, Segment, Shape, level, upright
+from snellen.charts.chart import Label, Segment, Shape, horizontal_line, vertical_line
 from snellen.charts.numbers import Number
 
 
@@ -102,7 +102,7 @@ class PlotArea:
 
     def axes(self) -> tuple[Segment, ...]:
         """The lines at the bottom and on the left."""
-        return level(self.bottom), upright(0.0, self.top, self.bottom)
+        return horizontal_line(self.bottom), vertical_line(0.0, self.top, self.bottom)
 
     def grid(self, levels: Mapping[Number, str], *, dashed: Number | None = None) -> list[Shape]:
         """Horizontal lines with words to the left of them; `dashed` is the level of a threshold."""
@@ -123,6 +123,6 @@ class PlotArea:
             ]
         shapes: list[Shape] = []
         for value, text in ticks.items():
-            shapes.append(upright(self.x(value), self.bottom, self.bottom + 4))
+            shapes.append(vertical_line(self.x(value), self.bottom, self.bottom + 4))
             shapes.append(Label(x=self.x(value), y=self.bottom + 18, text=text, anchor="middle"))
         return shapes

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from snellen.charts import numbers
-from snellen.charts.chart import Anchor, Bar, Chart, Label, Marker, MarkerShape, Shape, level, upright
+from snellen.charts.chart import Anchor, Bar, Chart, Label, Marker, MarkerShape, Shape, horizontal_line, vertical_line
 from snellen.charts.numbers import Number
 from snellen.charts.scale import Scale
 
@@ -17,7 +17,7 @@ NARROWEST = 340
 
 STRIP_HEIGHT = 26
 
-_LETTER, _GAP, _ROW, _ASIDE = 6.3, 6.0, 14, 3
+_LETTER_WIDTH, _GAP, _ROW_HEIGHT, _LABEL_SHIFT = 6.3, 6.0, 14, 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Estimate:
         shapes: list[Shape] = []
         if math.isfinite(self.low) and math.isfinite(self.high):
             ends = {"start": scale.at(self.low), "end": scale.at(self.high)}
-            shapes.append(level(y, "bar", **ends, colour=self.colour))
+            shapes.append(horizontal_line(y, "bar", **ends, colour=self.colour))
         if math.isfinite(self.mean):
             marker = Marker(x=scale.at(self.mean), y=y, shape=self.shape, colour=self.colour, radius=self.radius)
             shapes.append(marker)
@@ -65,9 +65,9 @@ def strip(
     """
     middle = STRIP_HEIGHT // 2
     shapes: list[Shape] = [_range(scale, band, top=1, height=STRIP_HEIGHT - 2, style="band")] if band else []
-    shapes.append(level(middle))
-    shapes += [upright(scale.at(value), 5, 21, "tick") for value in ticks if math.isfinite(value)]
-    shapes += [upright(scale.at(value), 1, STRIP_HEIGHT - 1, "oracle") for value in oracles if math.isfinite(value)]
+    shapes.append(horizontal_line(middle))
+    shapes += [vertical_line(scale.at(value), 5, 21, "tick") for value in ticks if math.isfinite(value)]
+    shapes += [vertical_line(scale.at(value), 1, STRIP_HEIGHT - 1, "oracle") for value in oracles if math.isfinite(value)]
     shapes += estimate.shapes(scale, middle)
     return Chart(description=description, shapes=tuple(shapes), height=STRIP_HEIGHT, kind="strip")
 
@@ -92,7 +92,7 @@ def forest_line(
         shaded: A range to shade behind everything.
     """
     shapes: list[Shape] = [_range(scale, shaded, top=0, height=height, style="shaded")] if shaded else []
-    shapes += [upright(scale.at(value), 0, height, "tick") for value in ticks]
+    shapes += [vertical_line(scale.at(value), 0, height, "tick") for value in ticks]
     for y, estimate in estimates:
         shapes += estimate.shapes(scale, y)
     return Chart(description=description, shapes=tuple(shapes), height=height, kind="strip")
@@ -109,12 +109,12 @@ def strip_axis(scale: Scale, controls: Mapping[str, Number], *, higher_is_better
     names = place_names({name: scale.at(value) for name, value in controls.items() if math.isfinite(value)})
     shapes: list[Shape] = []
     for name in names:
-        y = 12 + _ROW * name.row
-        shift = _ASIDE if name.anchor == "start" else -_ASIDE
-        shapes += [upright(name.x, 0, y, "lead"), Label(x=name.x, y=y, text=name.text, anchor=name.anchor, dx=shift)]
-    base = 16 + _ROW * (max((name.row for name in names), default=-1) + 1)
+        y = 12 + _ROW_HEIGHT * name.row
+        shift = _LABEL_SHIFT if name.anchor == "start" else -_LABEL_SHIFT
+        shapes += [vertical_line(name.x, 0, y, "lead"), Label(x=name.x, y=y, text=name.text, anchor=name.anchor, dx=shift)]
+    base = 16 + _ROW_HEIGHT * (max((name.row for name in names), default=-1) + 1)
     shapes += [
-        level(base - 6),
+        horizontal_line(base - 6),
         Label(x=0, y=base + 8, text=ends[0]),
         Label(x=50, y=base + 8, text="better →" if higher_is_better else "← better", anchor="middle", style="better"),
         Label(x=100, y=base + 8, text=ends[1], anchor="end"),
@@ -126,9 +126,9 @@ def strip_axis(scale: Scale, controls: Mapping[str, Number], *, higher_is_better
 
 def number_axis(scale: Scale, ticks: Mapping[Number, str], *, description: str, below: Sequence[Label] = ()) -> Chart:
     """An axis with words at its ticks, and perhaps labels in a second row (at y = 32)."""
-    shapes: list[Shape] = [level(0)]
+    shapes: list[Shape] = [horizontal_line(0)]
     for value, text in ticks.items():
-        shapes += [upright(scale.at(value), 0, 5), Label(x=scale.at(value), y=17, text=text, anchor="middle")]
+        shapes += [vertical_line(scale.at(value), 0, 5), Label(x=scale.at(value), y=17, text=text, anchor="middle")]
     height = 36 if below else 22
     return Chart(description=description, shapes=(*shapes, *below), height=height, kind="axis")
 
@@ -161,8 +161,10 @@ def place_names(ticks: Mapping[str, Number], width: int = NARROWEST) -> list[Tic
     count = len(order)
     texts = {name: name if len(name) <= 26 else name[:25] + "…" for name in order}
     lines = [ticks[name] * width / 100 for name in order]
-    lengths = [_LETTER * len(texts[name]) for name in order]
-    splits = [(split, _conflicts(lines, lengths, split, width)) for split in range(count, -1, -1)] if count <= _MOST else []
+    lengths = [_LETTER_WIDTH * len(texts[name]) for name in order]
+    splits = (
+        [(split, _conflicts(lines, lengths, split, width)) for split in range(count, -1, -1)] if count <= _MOST_NAMES else []
+    )
     for deepest in range(count):
         for split, conflicts in splits:
             if conflicts is None:
@@ -181,7 +183,7 @@ def place_names(ticks: Mapping[str, Number], width: int = NARROWEST) -> list[Tic
     ]
 
 
-_MOST = 5
+_MOST_NAMES = 5
 """With more names, trying all ways would take too long."""
 
 _Pairs = list[tuple[int, int]]
@@ -193,7 +195,7 @@ def _conflicts(lines: Sequence[Number], lengths: Sequence[Number], split: int, w
     The first `split` names are written to the right of their lines, the others to the left of theirs.
     """
     boxes = [
-        (x + _ASIDE, x + _ASIDE + length) if place < split else (x - _ASIDE - length, x - _ASIDE)
+        (x + _LABEL_SHIFT, x + _LABEL_SHIFT + length) if place < split else (x - _LABEL_SHIFT - length, x - _LABEL_SHIFT)
         for place, (x, length) in enumerate(zip(lines, lengths, strict=True))
     ]
     if any(left < 0 or right > width for left, right in boxes):

@@ -37,7 +37,7 @@ def card(
         Console().print(printable(files.read_card(Path(name))))
         return
     card_set = cards_of_runs(run, trust=trust) if run else None
-    method_card = card_set.find(name) if card_set else files.everywhere(name)
+    method_card = card_set.find(name) if card_set else files.card_without_run(name)
     Console().print(printable(method_card, card_set.notes if card_set else ()))
     print(f"card: {', '.join(map(str, files.write_files(method_card, card_set, out)))}")
 

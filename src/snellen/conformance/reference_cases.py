@@ -11,11 +11,11 @@ from functools import cache
 from typing import Literal
 
 from snellen.conformance.fixtures import Fixture
-from snellen.conformance.toolkit import NONE, NotOffered, Settings, Toolkit
+from snellen.conformance.toolkit import NONE, MetricSettings, NotOffered, Toolkit
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METRICS
 
-Kind = Literal[
+CaseKind = Literal[
     "value", "direction", "fake-cam", "batch", "permutation", "channels", "ties", "constant", "empty truth", "scaling",
     "sign", "re-explaining", "unmodified", "labels",
 ]  # fmt: skip
@@ -43,7 +43,7 @@ class ReferenceCase:
 
     id: str
     metric: str
-    kind: Kind
+    kind: CaseKind
     sentence: str
     """What the fixture is."""
     expected: Expected
@@ -104,9 +104,9 @@ def value(
     expected: float | tuple[float, ...],
     because: str,
     *,
-    kind: Kind = "value",
+    kind: CaseKind = "value",
     tolerance: float = 1e-5,
-    settings: Settings = NONE,
+    settings: MetricSettings = NONE,
 ) -> ReferenceCase:
     """The scores of the fixture equal `expected`."""
     return ReferenceCase(
@@ -122,7 +122,7 @@ def value(
 
 
 def axiom_holds(
-    id: str, metric: str, sentence: str, fixture: Fixture, expected: float, because: str, *, kind: Kind = "value"
+    id: str, metric: str, sentence: str, fixture: Fixture, expected: float, because: str, *, kind: CaseKind = "value"
 ) -> ReferenceCase:
     """The share of samples for which an axiom holds, as decided by the toolkit, or else by the tolerance of our metric."""
 
@@ -147,8 +147,8 @@ def better(
     bad: Fixture,
     because: str,
     *,
-    kind: Kind = "direction",
-    settings: Settings = NONE,
+    kind: CaseKind = "direction",
+    settings: MetricSettings = NONE,
 ) -> ReferenceCase:
     """The first fixture scores better than the second for every sample; the value is the smallest difference."""
 
@@ -165,7 +165,7 @@ def better(
 def same(
     id: str,
     metric: str,
-    kind: Kind,
+    kind: CaseKind,
     sentence: str,
     first: Fixture,
     second: Fixture,
@@ -173,7 +173,7 @@ def same(
     *,
     back: Sequence[int] | None = None,
     tolerance: float = 1e-5,
-    settings: Settings = NONE,
+    settings: MetricSettings = NONE,
 ) -> ReferenceCase:
     """Two fixtures have the same scores; the value is the largest difference.
 
@@ -202,7 +202,7 @@ def same(
 
 
 def batch_independent(
-    id: str, metric: str, fixture: Fixture, *, sizes: tuple[int, int] = (1, 64), settings: Settings = NONE
+    id: str, metric: str, fixture: Fixture, *, sizes: tuple[int, int] = (1, 64), settings: MetricSettings = NONE
 ) -> ReferenceCase:
     """Scores do not depend on the batch size."""
     few, many = (replace(fixture, batch=size) for size in sizes)
@@ -212,7 +212,7 @@ def batch_independent(
     )  # fmt: skip
 
 
-def order_independent(id: str, metric: str, fixture: Fixture, *, settings: Settings = NONE) -> ReferenceCase:
+def order_independent(id: str, metric: str, fixture: Fixture, *, settings: MetricSettings = NONE) -> ReferenceCase:
     """Scores do not depend on the order of the samples."""
     order = [*range(1, len(fixture)), 0]
     return same(

@@ -14,8 +14,8 @@ Compute = Callable[..., Sequence[float]]
 """Computes a metric for a fixture, with settings by name: one number per sample, or only their mean."""
 
 
-Settings = Mapping[str, Any]
-NONE: Settings = MappingProxyType({})
+MetricSettings = Mapping[str, Any]
+NONE: MetricSettings = MappingProxyType({})
 
 
 class NotOffered(Exception):  # noqa: N818 - a normal result, not a fault
@@ -33,7 +33,7 @@ class Toolkit:
     version: str
     offers: Mapping[str, Compute]
 
-    def compute(self, metric: str, fixture: Fixture, settings: Settings = NONE, *, copied: bool = True) -> list[float]:
+    def compute(self, metric: str, fixture: Fixture, settings: MetricSettings = NONE, *, copied: bool = True) -> list[float]:
         """The toolkit's scores; it receives a copy of the fixture, because some toolkits modify their arguments."""
         if metric not in self.offers:
             raise NotOffered(metric)

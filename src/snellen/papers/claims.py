@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 Data = TypeVar("Data")
-Verdict = Literal["holds", "does not hold", "cannot be decided"]
+ClaimVerdict = Literal["holds", "does not hold", "cannot be decided"]
 
 
 class MissingError(LookupError):
@@ -39,7 +39,7 @@ class ClaimResult:
     """The methods that the claim is about: "paper" for the paper's own, "all" for all that were run."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ClaimVerdict:
         """The result in words."""
         if self.holds is None:
             return "cannot be decided"
@@ -92,6 +92,6 @@ def none_of(*rules: Callable[[Data], RuleResult]) -> Callable[[Data], RuleResult
     return lambda data: RuleResult(not any(rule(data).holds for rule in rules))
 
 
-def joined(*explanations: Callable[[Data], str]) -> Callable[[Data], str]:
+def joined_explanations(*explanations: Callable[[Data], str]) -> Callable[[Data], str]:
     """Several explanations, one after the other."""
     return lambda data: "; ".join(explain(data) for explain in explanations)

@@ -18,7 +18,7 @@ from snellen.errors import SnellenError, nearest
 from snellen.images import Samples
 from snellen.papers.claims import Claim, ClaimResult
 from snellen.papers.published_table import PublishedColumn, PublishedTable, TableBlock
-from snellen.papers.table_values import Key, TableValues
+from snellen.papers.table_values import CellKey, TableValues
 from snellen.papers.tables import TABLES
 from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.runs import Run
@@ -46,7 +46,7 @@ class TableComparison:
 
     table: PublishedTable
     published: TableValues
-    measures: Mapping[Key, Measure]
+    measures: Mapping[CellKey, Measure]
     images: int
     """Number of images."""
     classifier: str
@@ -141,7 +141,7 @@ def reproduce(
     settings = Settings.of(settings_values)
     loaded = settings.load(observer)
     chosen, refused = _supported_methods(table, chosen, *loaded)
-    measures: dict[Key, Measure] = {}
+    measures: dict[CellKey, Measure] = {}
     runs: list[Run] = []
     for block in table.blocks:
         observer.note(f"{table.title}{f': {block.title}' if block.title else ''}")
@@ -224,13 +224,15 @@ def _run(
     return Settings.of(values).run_what_works(observer, loaded)
 
 
-def _measures(table: PublishedTable, block: TableBlock, chosen: Sequence[str], runs: Sequence[Run]) -> dict[Key, Measure]:
+def _measures(
+    table: PublishedTable, block: TableBlock, chosen: Sequence[str], runs: Sequence[Run]
+) -> dict[CellKey, Measure]:
     """A function for each number of a block, which computes it from the scores of the block's runs."""
     frames = []
     for run in runs:
         wide = run.scores().pivot(index="sample", columns=["method", "metric"], values="value")
         frames.append(wide.reindex(run.samples()["sample"]))
-    measures: dict[Key, Measure] = {}
+    measures: dict[CellKey, Measure] = {}
     for paper in chosen:
         method = label(METHODS.parse(table.methods[paper]))
         for name, column in table.columns.items():

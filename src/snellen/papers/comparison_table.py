@@ -10,14 +10,14 @@ from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
 from snellen.charts import numbers
-from snellen.papers.claims import Verdict
+from snellen.papers.claims import ClaimVerdict
 from snellen.papers.comparison import TableComparison
 from snellen.papers.published_table import TableBlock
 from snellen.plugins.citations import CITATIONS
 
 _NAME_WIDTH = 12
 _CELL_WIDTH = 7
-VERDICT_MARKS: dict[Verdict, tuple[str, str]] = {
+VERDICT_MARKS: dict[ClaimVerdict, tuple[str, str]] = {
     "holds": ("●", "green"),
     "does not hold": ("■", "red"),
     "cannot be decided": ("◆", "yellow"),

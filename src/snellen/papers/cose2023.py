@@ -10,7 +10,7 @@ from jaxtyping import Float
 from snellen.papers import table_rules as rules
 from snellen.papers.claims import Claim, all_of
 from snellen.papers.published_table import Pooling, PublishedColumn, PublishedTable, TableBlock, per_cent
-from snellen.papers.table_values import Key
+from snellen.papers.table_values import CellKey
 
 
 def _part(name: str) -> Pooling:
@@ -42,7 +42,7 @@ def _geometric(traces: Float[np.ndarray, "images points"], points: Sequence[str]
     return float(np.sqrt(consistency * sensitivity))
 
 
-def _read_row(row: Mapping[str, str]) -> tuple[Key, float]:
+def _read_row(row: Mapping[str, str]) -> tuple[CellKey, float]:
     return (f"{row['dataset']}, {row['model']}", row["method"], "cose"), float(row["cose_percent"])
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float
 
 from snellen.papers.claims import Claim
-from snellen.papers.table_values import Key, TableValues
+from snellen.papers.table_values import CellKey, TableValues
 
-Unit = Callable[[float], float]
+UnitConversion = Callable[[float], float]
 
 Pooling = Callable[[Float[np.ndarray, "images points"], Sequence[str]], float]
 """From the traces of some images, and the names of their columns, to one number."""
@@ -34,7 +34,7 @@ def unchanged(value: float) -> float:
     return value
 
 
-def read_row(row: Mapping[str, str]) -> tuple[Key, float]:
+def read_row(row: Mapping[str, str]) -> tuple[CellKey, float]:
     """A row of a CSV file with method, metric and value, and with a target or a transform where there are several blocks."""
     return (row.get("target") or row.get("transform") or "", row["method"], row["metric"]), float(row["value"])
 
@@ -45,7 +45,7 @@ class PublishedColumn:
 
     metric: str
     """Snellen's metric, with its settings."""
-    unit: Unit
+    unit: UnitConversion
     """Converts Snellen's number into the paper's."""
     short: str
     """Heading in a terminal."""
@@ -85,7 +85,7 @@ class PublishedTable:
     """By method why it is run only on request."""
     subject: Mapping[str, str] = field(default_factory=dict)
     """Settings that replace the default model and images."""
-    read_row: Callable[[Mapping[str, str]], tuple[Key, float]] = read_row
+    read_row: Callable[[Mapping[str, str]], tuple[CellKey, float]] = read_row
 
     def published(self) -> TableValues:
         """The paper's numbers."""

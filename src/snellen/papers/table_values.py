@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from snellen.papers.claims import MissingError
 
-Key = tuple[str, str, str]
+CellKey = tuple[str, str, str]
 """Block of the table (a target class, a transform, a dataset, or nothing), method, metric."""
 
 
@@ -16,7 +16,7 @@ Key = tuple[str, str, str]
 class TableValues:
     """A published or a measured table; numbers that were not published or measured are absent."""
 
-    cells: Mapping[Key, float]
+    cells: Mapping[CellKey, float]
 
     def get(self, block: str, method: str, metric: str) -> float:
         """One number; `MissingError` names the method and the metric that have none."""

@@ -31,12 +31,12 @@ class Guard:
     """
 
     def __init__(self, classifiers: Mapping[str, Classifier], tensors: Mapping[str, Tensor | None] | None = None) -> None:
-        self._classifiers = {name: (classifier, _clean(classifier)) for name, classifier in classifiers.items()}
-        self._tensors = {name: _Copy(tensor) for name, tensor in (tensors or {}).items() if tensor is not None}
+        self._classifiers = {name: (classifier, _copy_of(classifier)) for name, classifier in classifiers.items()}
+        self._tensors = {name: _TensorCopy(tensor) for name, tensor in (tensors or {}).items() if tensor is not None}
 
     def add(self, name: str, tensor: Tensor) -> None:
         """Guards another tensor."""
-        self._tensors[name] = _Copy(tensor)
+        self._tensors[name] = _TensorCopy(tensor)
 
     @contextmanager
     def watching(self, plugin: str, error: type[Exception] = ChangedError) -> Iterator[None]:
@@ -74,7 +74,7 @@ class Guard:
         return changed
 
 
-class _Copy:
+class _TensorCopy:
     """A tensor and a copy of its values."""
 
     def __init__(self, tensor: Tensor) -> None:
@@ -114,7 +114,7 @@ _PARTS = ("_parameters", "_buffers", "_modules")
 _PLAIN = (bool, int, float, str, tuple, type(None))
 
 
-class _Clean:
+class _ClassifierCopy:
     """A copy of a classifier: the values of its tensors, and the mode, hooks and parts of each of its modules.
 
     `own_changes` names what the model changes in its own passes, such as a counter; that is not compared.
@@ -126,9 +126,9 @@ class _Clean:
         run = classifier.network.run
         modules = list(run.named_modules()) if isinstance(run, nn.Module) else []
         self._modules = [
-            (name, module, {key: _shallow(value) for key, value in vars(module).items()}) for name, module in modules
+            (name, module, {key: _shallow_copy(value) for key, value in vars(module).items()}) for name, module in modules
         ]
-        self._tensors = {name: _Copy(tensor) for name, tensor in _tensors(classifier).items()}
+        self._tensors = {name: _TensorCopy(tensor) for name, tensor in _tensors(classifier).items()}
         self._fitted = {name: dict(state) for name, state in classifier.fitted_state.items()}
         self._marks = self._versions()
 
@@ -149,16 +149,18 @@ class _Clean:
     def differences(self) -> list[str]:
         """What differs from the copy, in words."""
         changed = [
-            _named(name) for name, tensor in self._tensors.items() if name not in self.own_changes and tensor.differs()
+            _in_words(name) for name, tensor in self._tensors.items() if name not in self.own_changes and tensor.differs()
         ]
         for name, module, held in self._modules:
-            changed += [_named(name, what) for what in _changes(module, held) if _named(name, what) not in self.own_changes]
+            changed += [
+                _in_words(name, what) for what in _changes(module, held) if _in_words(name, what) not in self.own_changes
+            ]
         classifier = self._classifier()
         if classifier is not None and classifier.fitted_state.keys() != self._fitted.keys():
             changed.append("the fitted states")
         return list(dict.fromkeys(changed))
 
-    def without_own_changes(self, differences: list[str], inputs: _Copy | None) -> list[str]:
+    def without_own_changes(self, differences: list[str], inputs: _TensorCopy | None) -> list[str]:
         """The differences that the model does not make by itself in its own passes, which are tried on the inputs."""
         classifier = self._classifier()
         if classifier is None or inputs is None:
@@ -167,7 +169,7 @@ class _Clean:
             with torch.no_grad():
                 classifier.logits(batch)
         own = self.differences()
-        self.own_changes |= {*own, *(name for name in self._tensors if _named(name) in own)}
+        self.own_changes |= {*own, *(name for name in self._tensors if _in_words(name) in own)}
         return [what for what in differences if what not in own]
 
     def drop_gradients(self) -> None:
@@ -187,7 +189,7 @@ class _Clean:
                     now[key].clear()
                     now[key].update(value)
                 else:
-                    now[key] = _shallow(value)
+                    now[key] = _shallow_copy(value)
         for name, tensor in self._tensors.items():
             if name not in self.own_changes:
                 tensor.restore()
@@ -199,14 +201,14 @@ class _Clean:
         return [-1 if tensor.tensor.is_inference() else tensor.tensor._version for tensor in self._tensors.values()]
 
 
-_CLEAN: weakref.WeakKeyDictionary[Classifier, _Clean] = weakref.WeakKeyDictionary()
+_COPIES: weakref.WeakKeyDictionary[Classifier, _ClassifierCopy] = weakref.WeakKeyDictionary()
 
 
-def _clean(classifier: Classifier) -> _Clean:
+def _copy_of(classifier: Classifier) -> _ClassifierCopy:
     """The cached copy of a classifier; a new one where its owner changed the classifier between two calls."""
-    clean = _CLEAN.get(classifier)
+    clean = _COPIES.get(classifier)
     if clean is None or not clean.current() or clean.differences():
-        clean = _CLEAN[classifier] = _Clean(classifier, clean.own_changes if clean else set())
+        clean = _COPIES[classifier] = _ClassifierCopy(classifier, clean.own_changes if clean else set())
     return clean
 
 
@@ -228,27 +230,27 @@ def _changes(module: nn.Module, held: Mapping[str, Any]) -> Iterator[str]:
         yield "the mode (train or eval)"
     if now.get("forward") is not held.get("forward"):
         yield "the forward function"
-    if not all(_same(now.get(key, {}), held.get(key, {})) for key in _HOOKS):
+    if not all(_same_objects(now.get(key, {}), held.get(key, {})) for key in _HOOKS):
         yield "the hooks"
-    if not all(_same(now.get(key, {}), held.get(key, {})) for key in _PARTS):
+    if not all(_same_objects(now.get(key, {}), held.get(key, {})) for key in _PARTS):
         yield "the parts"
     own = {} if not type(module).__module__.startswith("torch.nn.") else held  # these never write to their own settings
     if any(isinstance(value, _PLAIN) and key != "training" and now.get(key) != value for key, value in own.items()):
         yield "the settings"
 
 
-def _same(now: Any, held: Any) -> bool:
+def _same_objects(now: Any, held: Any) -> bool:
     """Whether two dictionaries hold the same objects; a scripted module has none."""
     if not held or not isinstance(held, dict):
         return not now or not isinstance(now, dict)
     return len(now) == len(held) and all(now.get(key) is value for key, value in held.items())
 
 
-def _named(name: str, what: str = "") -> str:
+def _in_words(name: str, what: str = "") -> str:
     return f"{what} of '{name}'" if what and name else what or f"'{name}'"
 
 
-def _shallow(value: Any) -> Any:
+def _shallow_copy(value: Any) -> Any:
     return copy.copy(value) if isinstance(value, dict | list | set) else value
 
 

@@ -40,11 +40,11 @@ def versions() -> dict[str, str]:
 
 def revision() -> str | None:
     """The git revision of a source checkout of Snellen, with a plus sign when files differ from it."""
-    here = Path(__file__).resolve().parents[3]
-    if not (here / ".git").exists():
+    checkout = Path(__file__).resolve().parents[3]
+    if not (checkout / ".git").exists():
         return None
     try:
-        git = ["git", "-C", str(here)]
+        git = ["git", "-C", str(checkout)]
         head = subprocess.run(
             [*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True
         ).stdout.strip()

@@ -405,8 +405,8 @@ def label_agreement(classifier: Classifier, shards: Sequence[ShardFacts]) -> str
         if isinstance(stated, Findings)
         for index in (*stated.present, *stated.absent)
     ]
-    present = [yes for yes, right in pairs if right]
-    absent = [yes for yes, right in pairs if not right]
+    present = [is_predicted for is_predicted, is_present in pairs if is_present]
+    absent = [is_predicted for is_predicted, is_present in pairs if not is_present]
     parts = []
     if present:
         parts.append(

@@ -27,7 +27,7 @@ STORED_KEYS = {"schema_version": "schema", "fitted": "lessons", "variants": "rel
 
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
-Key = Annotated[str, Field(pattern="^[0-9a-f]{20}$")]
+UnitKey = Annotated[str, Field(pattern="^[0-9a-f]{20}$")]
 
 
 R = TypeVar("R", bound="Record")
@@ -266,7 +266,7 @@ class SamplesRecord(Record):
 class PlannedUnit(Record):
     """A unit that the run consists of, and the metrics that are read from it."""
 
-    unit: Key
+    unit: UnitKey
     metrics: tuple[str, ...]
 
 

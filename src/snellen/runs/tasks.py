@@ -71,8 +71,8 @@ def cached_passes(tasks: Sequence[MissingUnit], plan: planning.Plan) -> Passes:
             pay((first_index, task.method.cache_key()), plan.passes[name, "maps"] * images)
         for metric in task.metrics:
             for key, passes in plan.parts[name, label(metric)].items():
-                everywhere = isinstance(key, tuple) and key[:1] == ("images",)
-                pay((first_index if everywhere else task.key, key), passes * images)
+                same_for_methods = isinstance(key, tuple) and key[:1] == ("images",)
+                pay((first_index if same_for_methods else task.key, key), passes * images)
     return saved
 
 

@@ -40,8 +40,8 @@ class VerifyResult:
 
 def verify(folder: str | Path, on_file: Callable[[str], None] = lambda path: None) -> VerifyResult:
     """Compares every file of a run folder, and of run folders inside it, with its name or its checksum; changes nothing."""
-    whole, result = Path(folder), VerifyResult()
-    folders = sorted(path.parent for path in whole.rglob("run.json") if DAMAGED not in path.relative_to(whole).parts)
+    root, result = Path(folder), VerifyResult()
+    folders = sorted(path.parent for path in root.rglob("run.json") if DAMAGED not in path.relative_to(root).parts)
     if not folders:
         raise SnellenError(f"'{folder}' is not a run folder: it has no run.json")
     for run_folder in folders:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from snellen.study.schedule import Kind, Page
+from snellen.study.schedule import Page, PageKind
 from snellen.study.tasks import find_task
 from snellen.study.tasks.task import FURTHER_SECONDS, TRIAL_SECONDS
 
-SECONDS: dict[Kind, int] = {
+SECONDS: dict[PageKind, int] = {
     "instructions": 40, "task": 20, "change": 15, "trial": TRIAL_SECONDS, "feedback": 6, "attention": 5, "scale": 60
 }  # fmt: skip
 """Estimated time for a page of each kind."""

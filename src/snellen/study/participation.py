@@ -13,7 +13,7 @@ from snellen.study.protocol import Exclusion
 from snellen.study.schedule import Page
 from snellen.study.tasks import Answer, find_task
 
-State = Literal["started", "finished", "withdrawn"]
+ParticipationState = Literal["started", "finished", "withdrawn"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Participation:
     """Index of the group (see `Protocol.groups`)."""
     language: str
     simulated: bool
-    state: State
+    state: ParticipationState
     started: str
     finished: str
     """When, ISO 8601; empty where not finished."""
@@ -140,7 +140,7 @@ def _participant_row(
     }
 
 
-def _excluded(rule: Exclusion, state: State, missed: int, median_seconds: float) -> str:
+def _excluded(rule: Exclusion, state: ParticipationState, missed: int, median_seconds: float) -> str:
     """The first rule that excludes the participant; empty where none does."""
     if state != "finished":
         return "withdrawn" if state == "withdrawn" else "unfinished"

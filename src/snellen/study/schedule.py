@@ -16,7 +16,7 @@ from snellen.study.stimuli import Item
 from snellen.study.tasks import find_task
 from snellen.types import Rng
 
-Kind = Literal["instructions", "change", "task", "trial", "feedback", "attention", "scale"]
+PageKind = Literal["instructions", "change", "task", "trial", "feedback", "attention", "scale"]
 CHOICES = 5
 """Answers to choose from in an attention check."""
 
@@ -27,7 +27,7 @@ class Page:
 
     id: str
     """`p` and its position, from 0."""
-    kind: Kind
+    kind: PageKind
     condition: StudyCondition
     task: str = ""
     """Of pages that explain a task, trials and feedback."""

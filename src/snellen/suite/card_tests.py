@@ -18,7 +18,7 @@ TESTS: dict[Attribute, tuple[Test, ...]] = {
 SHARPNESS: Test = "Visual Sharpening"
 """Answered by people who rate how sharp maps are."""
 
-PEOPLE: dict[str, str] = {SHARPNESS: "needs people"}
+STUDY_TESTS: dict[str, str] = {SHARPNESS: "needs people"}
 """Tests that only a study with people can answer."""
 
 

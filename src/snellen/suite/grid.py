@@ -15,7 +15,7 @@ from snellen.report.positive_controls import by_metric, note_of
 from snellen.report.readable import Readable
 from snellen.runs.people import TaskOutcome
 from snellen.runs.record import MethodSpec, MetricSpec
-from snellen.suite.card_tests import PEOPLE, SHARPNESS, TESTS, metrics_by_test
+from snellen.suite.card_tests import SHARPNESS, STUDY_TESTS, TESTS, metrics_by_test
 from snellen.verdicts import Judgement
 from snellen.verdicts.statistics import SummaryRow
 
@@ -92,14 +92,16 @@ class Grid:
         for attribute, tests in TESTS.items():
             for test in tests:
                 metric = by_test.get(test)
-                rated = _rated(run) if test == SHARPNESS else None
+                rated = _sharpness_ratings(run) if test == SHARPNESS else None
                 if metric is not None:
                     rows.append(_row(metric, test, cells[metric.label], positive[metric.label]))
                 elif rated is not None:
                     rows.append(_by_people(rated, attribute, test, spec.methods, left_out))
                 else:
                     name = metric_names.get(test)
-                    reason = PEOPLE.get(test) or unmet.get(name or "", "not requested" if name else "no metric answers it")
+                    reason = STUDY_TESTS.get(test) or unmet.get(
+                        name or "", "not requested" if name else "no metric answers it"
+                    )
                     rows.append(
                         GridRow(
                             attribute=attribute,
@@ -165,7 +167,7 @@ class Grid:
         return path
 
 
-def _rated(run: Readable) -> TaskOutcome | None:
+def _sharpness_ratings(run: Readable) -> TaskOutcome | None:
     """How sharp people found the maps, by the study with the most participants; simulated studies do not count."""
     studies = sorted((study for study in run.people() if study.source == "human"), key=lambda study: -study.people)
     return next((outcome for study in studies for outcome in study.outcomes if outcome.kind == "sharpness"), None)

@@ -22,22 +22,22 @@ from snellen.suite.grid import Grid
 from snellen.types import Findings, Method, Metric, Sample
 from snellen.zoo import EMBEDDED
 
-METHODS = (
+CARD_METHODS = (
     "gradient", "smoothgrad", "guided-backprop", "grad-cam", "integrated-gradients", "input-x-gradient", "xrai",
     "rise", "sis", "lime(samples=300)", "kernel-shap(samples=300)",
 )  # fmt: skip
 """The eleven methods of the card's Table A1; two with settings that make thousands of maps affordable."""
 
-QUICK = (
+QUICK_METHODS = (
     "gradient", "smoothgrad(samples=5)", "guided-backprop", "grad-cam", "integrated-gradients(steps=8)",
     "input-x-gradient", "xrai(steps=4)", "rise(masks=100)", "sis", "lime(samples=60)", "kernel-shap(samples=60)",
 )  # fmt: skip
 """The same methods with cheaper settings, for a suite that is not full."""
 
-ALWAYS: Mapping[str, Mapping[str, Any]] = {"infidelity": {"scaled": True}}
+FIXED_SETTINGS: Mapping[str, Mapping[str, Any]] = {"infidelity": {"scaled": True}}
 """Settings of metrics in every suite: maps of different methods have different units, which must not affect the scores."""
 
-LIGHT: Mapping[str, Mapping[str, Any]] = {
+LIGHT_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "cascading-randomisation": {"layers": 3},
     "independent-randomisation": {"layers": 3},
     "input-consistency": {"magnitudes": 1},
@@ -47,14 +47,14 @@ LIGHT: Mapping[str, Mapping[str, Any]] = {
 }
 """Cheaper settings by metric, for a suite that is not full."""
 
-BESIDE = ("random-logit",)
+FURTHER_METRICS = ("random-logit",)
 """Run in every suite beside the card's tests: both tests of label sensitivity need trained variants, this one does not."""
 
-DEFAULT: Mapping[str, str] = {"model": "digits", "images": "zoo:digits"}
+DEFAULT_SUBJECT: Mapping[str, str] = {"model": "digits", "images": "zoo:digits"}
 """The default subject: a classifier so small that all tests run in minutes, retraining included."""
 
-SMALL: Mapping[str, Mapping[str, str]] = {
-    DEFAULT["model"]: DEFAULT,
+SMALL_SUBJECTS: Mapping[str, Mapping[str, str]] = {
+    DEFAULT_SUBJECT["model"]: DEFAULT_SUBJECT,
     "digits-many": {"model": "digits-many", "images": "zoo:digits-many", "target": "every-label"},
 }
 """Small classifiers with images of their own, by name: their settings where the user names no other images."""
@@ -68,14 +68,14 @@ VARIANT_SETTINGS: Mapping[str, str] = {
 
 
 def subject(settings: Mapping[str, Any], *, full: bool) -> Settings:
-    """The settings of a suite: the user's, and those of a small classifier (by default `DEFAULT`) where it is the model."""
+    """The settings of a suite: the user's, completed by those of a small classifier where it is the model."""
     values: dict[str, Any] = {}
-    small = SMALL.get(settings.get("model", DEFAULT["model"]))
+    small = SMALL_SUBJECTS.get(settings.get("model", DEFAULT_SUBJECT["model"]))
     if small is not None:
         values |= small if settings.get("images", small["images"]) == small["images"] else {"model": small["model"]}
         values |= {"workers": workers_for_short_passes(), "compile": False}
     values |= settings
-    if full and values.get("images") == DEFAULT["images"]:
+    if full and values.get("images") == DEFAULT_SUBJECT["images"]:
         values = {**VARIANT_SETTINGS, **values}
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", Path(str(values.get("model", EMBEDDED))).name).strip("-")
     values.setdefault("out", f"runs/suite-{name}")
@@ -110,7 +110,10 @@ def _supported_methods(
 ) -> tuple[list[Method], dict[str, str]]:
     """The methods that can explain this classifier, controls, with masks positive ones too; and why the others cannot."""
     inputs = classifier.to_inputs(samples[0].image[None])
-    names = [name if name != "sis" else _sis(inputs.shape[2] * inputs.shape[3]) for name in (METHODS if full else QUICK)]
+    names = [
+        name if name != "sis" else _sis(inputs.shape[2] * inputs.shape[3])
+        for name in (CARD_METHODS if full else QUICK_METHODS)
+    ]
     methods = planning.parse_methods(settings.methods or names)
     if not any(traits(method).control for method in methods):
         methods += planning.parse_methods(CONTROLS)
@@ -145,18 +148,22 @@ def _runnable_metrics(
         return planning.parse_metrics(settings.metrics), {}
     metric_names = metrics_by_test()
     names = [metric_names[test] for tests in TESTS.values() for test in tests if test in metric_names]
-    names += [name for name in METRICS if name not in names and (full or name in BESIDE)]
+    names += [name for name in METRICS if name not in names and (full or name in FURTHER_METRICS)]
     size = (int(samples[0].image.shape[1]), int(samples[0].image.shape[2]))
     recipe = settings.recipe is not None and settings.training is not None
     checkpoints = settings.checkpoints is not None
     runnable: list[Metric] = []
     unmet: dict[str, str] = {}
     for name in names:
-        metric = METRICS.build(name, {**ALWAYS.get(name, {}), **({} if full else LIGHT.get(name, {}))})
+        metric = METRICS.build(name, {**FIXED_SETTINGS.get(name, {}), **({} if full else LIGHT_SETTINGS.get(name, {}))})
         reason = planning.missing_requirement(
             metric, classifier, truths=truths, labels=labels, recipe=recipe, checkpoints=checkpoints
         )
-        if reason is not None and settings.model == DEFAULT["model"] and traits(metric).needs & {"recipe", "checkpoints"}:
+        if (
+            reason is not None
+            and settings.model == DEFAULT_SUBJECT["model"]
+            and traits(metric).needs & {"recipe", "checkpoints"}
+        ):
             reason = f"{reason}, or --full"
         if reason is None:
             try:

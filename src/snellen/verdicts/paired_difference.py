@@ -62,34 +62,34 @@ def further_images(against: Sequence[PairedDifference], images: int | None = Non
     passing: list[float] = []
     failing: list[float] = []
     for difference in against:
-        down, up = _reaches(difference)
+        down, up = _half_widths_in_errors(difference)
         # The chance to miss is shared among controls, and among the two ends that must lie within the margin.
-        clear = _images(down + _z(0.2 / max(1, doubtful)), difference.spread, difference.mean)
-        passing.append(0.0 if difference.better else clear)
-        failing.append(_images(up + _z(0.2), difference.spread, -difference.mean))
+        separated = _images_needed(down + _normal_quantile(0.2 / max(1, doubtful)), difference.spread, difference.mean)
+        passing.append(0.0 if difference.better else separated)
+        failing.append(_images_needed(up + _normal_quantile(0.2), difference.spread, -difference.mean))
         within = (
-            _images(up + _z(0.1), difference.spread, difference.margin - difference.mean),
-            _images(down + _z(0.1), difference.spread, difference.margin + difference.mean),
+            _images_needed(up + _normal_quantile(0.1), difference.spread, difference.margin - difference.mean),
+            _images_needed(down + _normal_quantile(0.1), difference.spread, difference.margin + difference.mean),
         )
         failing.append(max(within))
     least = min(max(passing, default=math.inf), min(failing, default=math.inf))
     now = min((difference.n for difference in against), default=0)
-    return _more(least, now, images or now)
+    return _further_images(least, now, images or now)
 
 
 def images_for_axiom(gap: PairedDifference, images: int) -> int | None:
     """The same for an axiom: `gap` is the distance from the best value, with the tolerance as its margin."""
     beyond = gap.mean - gap.margin
-    reach = _reaches(gap)[0 if beyond > 0 else 1]
-    return _more(_images(reach + _z(0.2), gap.spread, abs(beyond)), gap.n, images)
+    reach = _half_widths_in_errors(gap)[0 if beyond > 0 else 1]
+    return _further_images(_images_needed(reach + _normal_quantile(0.2), gap.spread, abs(beyond)), gap.n, images)
 
 
-def _more(needed: float, now: int, images: int) -> int | None:
+def _further_images(needed: float, now: int, images: int) -> int | None:
     """How many further images to take, where `now` of `images` are defined and `needed` must be; None for no number."""
     return None if math.isinf(needed) else max(1, math.ceil((needed - now) * images / now))
 
 
-def _reaches(difference: PairedDifference) -> tuple[float, float]:
+def _half_widths_in_errors(difference: PairedDifference) -> tuple[float, float]:
     """How many standard errors the interval reaches down and up."""
     error = difference.spread / math.sqrt(difference.n)
     if error <= 0:
@@ -97,11 +97,11 @@ def _reaches(difference: PairedDifference) -> tuple[float, float]:
     return (difference.mean - difference.low) / error, (difference.high - difference.mean) / error
 
 
-def _images(errors: float, spread: float, distance: float) -> float:
+def _images_needed(errors: float, spread: float, distance: float) -> float:
     """How many images it takes for a distance to be so many standard errors."""
     return math.inf if distance <= 0 else (errors * spread / distance) ** 2
 
 
-def _z(missed: float) -> float:
+def _normal_quantile(missed: float) -> float:
     """The normal quantile that is exceeded with this probability."""
     return NormalDist().inv_cdf(1 - missed)

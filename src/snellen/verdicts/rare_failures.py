@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from snellen.runs.record import MetricSpec
 from snellen.verdicts.paired_difference import PairedDifference
-from snellen.verdicts.sampling import PLURAL, Unit
+from snellen.verdicts.sampling import PLURAL, SamplingUnit
 
 HIDDEN = 3
 """An event that happens on 3 in n of all images is absent from n images with a probability of e⁻³, about 5 %."""
@@ -35,7 +35,7 @@ def rare_failure_note(
     control_scores: Float[np.ndarray, "images controls"],
     against: Sequence[PairedDifference],
     worst: float,
-    unit: Unit,
+    unit: SamplingUnit,
 ) -> str:
     """A caveat for a pass that unseen failures could undo; empty for other passes.
 
@@ -56,17 +56,17 @@ def rare_failure_note(
         share = HIDDEN / difference.units
         loss = difference.mean + float(np.nanmean(control_scores[:, column])) - worst
         differences = method_scores - control_scores[:, column]
-        uninformative = not bounded and _few(differences[~np.isnan(differences)])
+        uninformative = not bounded and _has_few_values(differences[~np.isnan(differences)])
         if uninformative or difference.low <= share * loss:
-            return _sentence(min(difference.units for difference in against), unit)
+            return _caveat(min(difference.units for difference in against), unit)
     return ""
 
 
-def _few(values: Float[np.ndarray, " images"]) -> bool:
+def _has_few_values(values: Float[np.ndarray, " images"]) -> bool:
     """Whether there are at most `DISTINCT` distinct values, apart from rounding."""
     largest = float(np.abs(values).max(initial=0.0)) or 1.0
     return len(np.unique(np.round(values / largest, 6))) <= DISTINCT
 
 
-def _sentence(n: int, unit: Unit) -> str:
+def _caveat(n: int, unit: SamplingUnit) -> str:
     return f"could be undone by large failures on fewer than 1 in {n // HIDDEN} {PLURAL[unit]}, which {n} need not show"

@@ -22,7 +22,7 @@ from snellen.runs.record import MethodSpec, MetricSpec
 from snellen.verdicts.intervals import simultaneous, standard_error
 from snellen.verdicts.paired_difference import PairedDifference, further_images, images_for_axiom
 from snellen.verdicts.rare_failures import HIDDEN, rare_failure_note, worst_value
-from snellen.verdicts.sampling import IMAGES, MINIMUM_GROUPS, PLURAL, Clusters, Sampling, Unit
+from snellen.verdicts.sampling import IMAGES, MINIMUM_GROUPS, PLURAL, Clusters, Sampling, SamplingUnit
 from snellen.verdicts.statistics import (
     LEVEL,
     MINIMUM_IMAGES,
@@ -51,10 +51,10 @@ PRECISION = 1e-6
 OUTRIGHT = 0.9
 """A metric is not counted where its best control is at least as good as a method in more than this share of pairs."""
 
-TOO_FEW: Mapping[Unit, str] = {unit: f"too few {several} for a verdict" for unit, several in PLURAL.items()}
+TOO_FEW: Mapping[SamplingUnit, str] = {unit: f"too few {several} for a verdict" for unit, several in PLURAL.items()}
 """Why there is no verdict with fewer images than `MINIMUM_IMAGES`, or fewer classes or groups than `MINIMUM_GROUPS`."""
 
-MOST = 100_000
+MOST_ADVISED = 100_000
 """The most further images that the advice names."""
 
 RULE = (
@@ -91,7 +91,7 @@ class Judgement:
     """The difference from each control; empty for an axiom."""
     more: int | None = None
     """How many further images would probably decide an inconclusive verdict; None where no number would."""
-    unit: Unit = "image"
+    unit: SamplingUnit = "image"
     """What was drawn at random."""
     note: str = ""
     """A caveat of a pass, such as that failures too rare to be seen could undo it."""
@@ -101,7 +101,7 @@ class Judgement:
         """What would decide an inconclusive verdict; empty for others."""
         if self.verdict != "inconclusive":
             return ""
-        if self.more is None or self.more > MOST:
+        if self.more is None or self.more > MOST_ADVISED:
             return "more images will hardly settle it"
         further = "" if self.unit == "image" else f" of further {PLURAL[self.unit]}"
         return f"about {self.more} more {'image' if self.more == 1 else 'images'}{further} would settle it"
@@ -147,7 +147,7 @@ def judge(
         for column, (row, of_method) in enumerate(zip(method_rows, differences, strict=True)):
             compared = [index for index, difference in enumerate(of_method) if difference.n]
             against = tuple(of_method[index] for index in compared)
-            verdict, reason = decide_verdict(against, sampling.unit) if row.n else _nothing(row)
+            verdict, reason = decide_verdict(against, sampling.unit) if row.n else _without_scores(row)
             more = further_images(against, len(method_scores)) if verdict == "inconclusive" else None
             if outright and verdict != "not counted":
                 controls = fooled_by[label]
@@ -253,11 +253,11 @@ def control_win_share(
     return float((gaps >= 0)[defined].mean()) if defined.any() else math.nan
 
 
-def decide_verdict(against: Sequence[PairedDifference], unit: Unit = "image") -> tuple[Verdict, str]:
+def decide_verdict(against: Sequence[PairedDifference], unit: SamplingUnit = "image") -> tuple[Verdict, str]:
     """The verdict by `RULE`, and why."""
     if not against:
         return "not counted", "nothing to compare with"
-    if few := _few(min(difference.n for difference in against), min(difference.units for difference in against), unit):
+    if few := _too_few(min(difference.n for difference in against), min(difference.units for difference in against), unit):
         return "not counted", few
     worse = [difference.control for difference in against if difference.worse]
     alike = [difference.control for difference in against if difference.alike]
@@ -270,7 +270,7 @@ def decide_verdict(against: Sequence[PairedDifference], unit: Unit = "image") ->
     return "inconclusive", f"not clear of {', '.join(difference.control for difference in against if not difference.better)}"
 
 
-def _few(n: int, units: int, unit: Unit) -> str:
+def _too_few(n: int, units: int, unit: SamplingUnit) -> str:
     """The reason why so many images, in so many classes or groups, get no verdict; empty where they do."""
     if n < MINIMUM_IMAGES:
         return TOO_FEW["image"]
@@ -283,7 +283,7 @@ def _axiom(
     rows: Sequence[SummaryRow],
     seed: int,
     rule: str = AXIOM,
-    unit: Unit = "image",
+    unit: SamplingUnit = "image",
     clusters: Clusters | None = None,
 ) -> list[Judgement]:
     tolerance, best = metric.tolerance or 0.0, best_value(metric)
@@ -305,8 +305,8 @@ def _axiom(
             clusters=None if clusters is None else int(drawn[column]),
         )
         if not row.n:
-            verdict, reason = _nothing(row)
-        elif few := _few(row.n, gap.units, unit):
+            verdict, reason = _without_scores(row)
+        elif few := _too_few(row.n, gap.units, unit):
             verdict, reason = "not counted", few
         elif far <= tolerance:
             verdict, reason = "pass", f"within {tolerance:g} of {best:g}: {_at_most(far)}"
@@ -324,7 +324,7 @@ def _at_most(far: float) -> str:
     return f"at most {far:.2g}" if far >= 1e-4 or not far else "less than 0.0001"
 
 
-def _nothing(row: SummaryRow) -> tuple[Verdict, str]:
+def _without_scores(row: SummaryRow) -> tuple[Verdict, str]:
     return "not counted", "undefined" if row.undefined else "not run"
 
 
@@ -333,7 +333,7 @@ def _judgement(
     verdict: Verdict,
     reason: str,
     rule: str,
-    unit: Unit,
+    unit: SamplingUnit,
     *,
     against: tuple[PairedDifference, ...] = (),
     more: int | None = None,

@@ -17,9 +17,9 @@ from jaxtyping import Int
 Clusters = Int[np.ndarray, " images"]
 """The number of each image's cluster, from 0; images of one cluster (a class, a patient) are drawn together."""
 
-Unit = Literal["image", "class", "group"]
+SamplingUnit = Literal["image", "class", "group"]
 
-PLURAL: Mapping[Unit, str] = {"image": "images", "class": "classes", "group": "groups"}
+PLURAL: Mapping[SamplingUnit, str] = {"image": "images", "class": "classes", "group": "groups"}
 
 MINIMUM_GROUPS = 10
 """Fewer named groups (such as patients) get no verdict: they do not show how groups differ."""
@@ -33,7 +33,7 @@ drawn as well, but hardly any method would pass (docs/verdicts.md has the number
 class Sampling:
     """What verdicts take as drawn at random."""
 
-    unit: Unit = "image"
+    unit: SamplingUnit = "image"
     """Single images, or whole classes or groups of them."""
     cluster_of: Mapping[str, str] = field(default_factory=dict)
     """The class or group of each sample; empty where single images are drawn."""

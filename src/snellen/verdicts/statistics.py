@@ -220,8 +220,8 @@ def interval_of_mean(
     sizes = sum_by_cluster(defined.astype(np.float64), clusters)
     if len(sums) < 2 or not resamples:
         return mean, low, high, n
-    for start in range(0, columns, _COLUMNS):
-        part = slice(start, start + _COLUMNS)
+    for start in range(0, columns, _COLUMNS_AT_ONCE):
+        part = slice(start, start + _COLUMNS_AT_ONCE)
         counts = (sizes[:, part] > 0).sum(axis=0)
         drawn = means_of_resamples(sums[:, part], sizes[:, part], resamples, np.random.default_rng(seed))
         for count in np.unique(counts[counts >= 2]):
@@ -235,7 +235,7 @@ def interval_of_mean(
     return mean, low, high, n
 
 
-_COLUMNS = 512
+_COLUMNS_AT_ONCE = 512
 """How many columns are resampled at once, to bound memory; all columns have the same draws."""
 
 

@@ -15,7 +15,7 @@ from tests.textbox.scenes_by_hand import exam_of
 from snellen.errors import SnellenError
 from snellen.textbox.exam.exam_scenes import ExamScenes
 from snellen.textbox.exam.rendering import COLOURED, render
-from snellen.textbox.exam.scoring import READINGS, SCORES, Reading, find_reading, oracle_maps, score
+from snellen.textbox.exam.scoring import READINGS, SCORES, ScoreReading, find_reading, oracle_maps, score
 
 BOX1, BOX2, TEXT = (10, 10, 20, 20), (40, 40, 44, 44), (30, 10, 45, 23)
 
@@ -72,7 +72,7 @@ def test_equal_pixels_share_the_score_of_all_their_orders() -> None:
 
 
 @pytest.mark.parametrize("reading", READINGS)
-def test_what_is_undefined_is_nan(reading: Reading) -> None:
+def test_what_is_undefined_is_nan(reading: ScoreReading) -> None:
     exam = exam_of([[BOX1], [BOX1], [BOX1], [], [BOX1], []], [[BOX2], [BOX2], [BOX2], [BOX2], [], []])
     maps = torch.rand(6, 64, 64, generator=torch.Generator().manual_seed(1))
     maps[0], maps[1, 5, 5], maps[2, 5, 5] = 0, torch.nan, torch.inf
@@ -94,7 +94,7 @@ def test_what_is_undefined_is_nan(reading: Reading) -> None:
 
 
 @pytest.mark.parametrize("reading", READINGS)
-def test_neither_unit_nor_company_of_a_map_moves_its_scores(reading: Reading) -> None:
+def test_neither_unit_nor_company_of_a_map_moves_its_scores(reading: ScoreReading) -> None:
     exam = exam_of([[BOX1], [BOX2, TEXT]], [[TEXT], [BOX1]])
     maps = torch.randn(2, 64, 64, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     scores = score(exam, maps, "integrated-gradients", reading=reading)
@@ -142,7 +142,7 @@ def test_a_bucket_is_clipped_together() -> None:
 
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("method", ["integrated-gradients", "guided-backprop", "deepshap", "gradient", "grad-cam"])
-def test_the_loops_agree(reading: Reading, method: str) -> None:
+def test_the_loops_agree(reading: ScoreReading, method: str) -> None:
     side = 16
     focus = [[(1, 1, 5, 6)], [(0, 9, 4, 13), (8, 2, 12, 5)], [], [(11, 11, 16, 16)]]
     avoid = [[(10, 3, 13, 9), (0, 12, 2, 16)], [], [(4, 4, 9, 9)], [(0, 0, 3, 3)]]

@@ -21,7 +21,7 @@ from snellen.conformance.fixtures import (
     total,
 )
 from snellen.conformance.reference_cases import ReferenceCase, better, value
-from snellen.conformance.toolkit import NONE, Settings
+from snellen.conformance.toolkit import NONE, MetricSettings
 
 
 def label(
@@ -32,7 +32,7 @@ def label(
     because: str,
     *,
     name: str = "label",
-    settings: Settings = NONE,
+    settings: MetricSettings = NONE,
     tolerance: float = 1e-5,
 ) -> ReferenceCase:
     """A known score of one label."""

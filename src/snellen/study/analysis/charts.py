@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from snellen.charts import numbers
-from snellen.charts.chart import Bar, Chart, Label, Marker, Segment, Shape, level, upright
+from snellen.charts.chart import Bar, Chart, Label, Marker, Segment, Shape, horizontal_line, vertical_line
 from snellen.charts.scale import PlotArea, Scale, scale_with_zero
 from snellen.charts.strips import Estimate, number_axis, strip
 from snellen.charts.verdict_marks import colour_of
@@ -40,18 +40,18 @@ def swarm(arm: Distribution, scale: Scale, description: str) -> Chart:
     if arm.n:
         left, right = (scale.at(end) for end in arm.quartiles)
         shapes.append(Bar(x=left, width=max(right - left, 0.2), y=1, height=2 * middle - 2, style="shaded"))
-        shapes.append(upright(scale.at(arm.median), 1, 2 * middle - 1, "median"))
+        shapes.append(vertical_line(scale.at(arm.median), 1, 2 * middle - 1, "median"))
     shapes += [
         Marker(x=scale.at(value), y=middle + row * step, colour="methodology", radius=_RADIUS, faint=True)
         for value, row in zip(arm.values, rows, strict=True)
     ]
     y = 2 * middle + 9
-    shapes.append(level(y))
+    shapes.append(horizontal_line(y))
     if math.isfinite(arm.low):
         # An interval that leaves the scale is drawn to the edge of the chart.
         start = scale.at(arm.low) if arm.low >= scale.low else 0.0
         end = scale.at(arm.high) if arm.high <= scale.high else 100.0
-        shapes.append(level(y, "bar", start=start, end=end, colour="ink"))
+        shapes.append(horizontal_line(y, "bar", start=start, end=end, colour="ink"))
     if math.isfinite(arm.mean):
         shapes.append(Marker(x=scale.at(arm.mean), y=y, radius=4.5))
     return Chart(description=description, shapes=tuple(shapes), height=2 * middle + _UNDER, kind="swarm")

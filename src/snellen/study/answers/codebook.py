@@ -16,13 +16,13 @@ from snellen.study.tasks import find_task
 
 SIMULATED = "SIMULATED. Nobody took part: a program answered, as a rehearsal. Nothing in here is evidence of anything."
 
-Kind = Literal["text", "whole number", "number", "true or false"]
+ColumnKind = Literal["text", "whole number", "number", "true or false"]
 
-WHOLE = ("number", "group", "pages", "attention_shown", "attention_missed", "position", "value", "beside", "answer")
+WHOLE_NUMBERS = ("number", "group", "pages", "attention_shown", "attention_missed", "position", "value", "beside", "answer")
 NUMBERS = ("median_seconds", "truth", "score", "seconds")
-TRUTHS = ("simulated", "practice", "higher_is_better")
+TRUE_OR_FALSE = ("simulated", "practice", "higher_is_better")
 
-DTYPES: dict[Kind, Any] = {
+DTYPES: dict[ColumnKind, Any] = {
     "text": pd.StringDtype(),
     "whole number": pd.Int64Dtype(),
     "number": "float64",
@@ -67,13 +67,13 @@ ABOUT = {
 }
 
 
-def kind(table: str, column: str) -> Kind:
+def kind(table: str, column: str) -> ColumnKind:
     """What a column of a table holds."""
-    if column in WHOLE or (table, column) == ("ratings", "item"):
+    if column in WHOLE_NUMBERS or (table, column) == ("ratings", "item"):
         return "whole number"
     if column in NUMBERS:
         return "number"
-    return "true or false" if column in TRUTHS else "text"
+    return "true or false" if column in TRUE_OR_FALSE else "text"
 
 
 @dataclass(frozen=True, eq=False)

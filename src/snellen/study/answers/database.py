@@ -30,10 +30,10 @@ WAIT = 30
 PATIENCE = 10.0
 """Seconds that removing traces of deleted rows waits for those who read."""
 
-_TURN = 250
+_ATTEMPT_MILLISECONDS = 250
 """Milliseconds of one attempt at that; meanwhile nobody else can write."""
 
-_READERS = """
+_OTHER_READERS = """
 SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
             AND backend_type <> 'autovacuum worker' AND age(backend_xmin) >= age(CAST(:xid AS xid)))
      + (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()
@@ -42,12 +42,12 @@ SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
 """
 """How many of PostgreSQL's transactions may still see rows that were deleted before this one."""
 
-_OPENING = 0x736E656C
+_OPENING_LOCK = 0x736E656C
 """Number of PostgreSQL's advisory lock under which tables are made and their first row is written."""
 
 
 @dataclass(eq=False)
-class _Work:
+class _QueuedWork:
     """Work that a thread waits for, and its result or exception."""
 
     work: Callable[[Connection], Any]
@@ -62,18 +62,18 @@ class Database:
 
     engine: Engine
     _turn: threading.Lock = field(default_factory=threading.Lock)
-    _waiting: deque[_Work] = field(default_factory=deque)
+    _waiting: deque[_QueuedWork] = field(default_factory=deque)
 
     @staticmethod
-    def open(url: str | None, otherwise: Path) -> Database:
+    def open(url: str | None, default: Path) -> Database:
         """The database at this address, or else in this file, with all tables in their newest form."""
-        address = _address(url, otherwise)
+        address = _address(url, default)
         database = Database(_engine(address))
         try:
             if database.sqlite:
-                _check_whole(database.engine, address)
+                _refuse_damaged_file(database.engine, address)
             with database.writing() as connection:
-                _durable(connection)
+                _refuse_unsafe_settings(connection)
                 _migrate(connection)
         except SnellenError:
             database.close()
@@ -83,9 +83,9 @@ class Database:
             raise SnellenError(f"{_name(address)} was written by a newer version of Snellen; update Snellen") from None
         except SQLAlchemyError as problem:
             database.close()
-            why = str(getattr(problem, "orig", None) or problem).strip().splitlines() or ["no reason given"]
+            reason = str(getattr(problem, "orig", None) or problem).strip().splitlines() or ["no reason given"]
             raise SnellenError(
-                f"cannot open {_name(address)}: {_without_secrets(why[0].strip(), address)}; "
+                f"cannot open {_name(address)}: {_without_secrets(reason[0].strip(), address)}; "
                 "check the address, and that the database is running and may be written to"
             ) from None
         return database
@@ -119,32 +119,32 @@ class Database:
         if not (self.sqlite or queued):
             with self.writing() as connection:
                 return work(connection)
-        mine = _Work(work)
-        self._waiting.append(mine)
+        queued = _QueuedWork(work)
+        self._waiting.append(queued)
         with self._turn:
-            if not mine.done:
+            if not queued.done:
                 self._write([self._waiting.popleft() for _ in range(len(self._waiting))])
-        if mine.problem is not None:
-            raise mine.problem
-        result: T = mine.result
+        if queued.problem is not None:
+            raise queued.problem
+        result: T = queued.result
         return result
 
-    def _write(self, every: list[_Work]) -> None:
+    def _write(self, jobs: list[_QueuedWork]) -> None:
         try:
             with self._transaction() as connection:
-                for job in every:
+                for job in jobs:
                     try:
-                        with connection.begin_nested() if len(every) > 1 else nullcontext():
+                        with connection.begin_nested() if len(jobs) > 1 else nullcontext():
                             job.result = job.work(connection)
                     except Exception as problem:
                         job.problem = problem
-                        if len(every) == 1:
+                        if len(jobs) == 1:
                             raise
         except Exception as problem:
-            for job in every:
+            for job in jobs:
                 job.problem = problem
         finally:
-            for job in every:
+            for job in jobs:
                 job.done = True
 
     @contextmanager
@@ -161,7 +161,7 @@ class Database:
         PostgreSQL's log and backups are not reached.
         """
         attempts = self._scrub_sqlite() if self.sqlite else self._scrub_postgresql()
-        return _in_time(attempts, patience)
+        return _succeeds_within(attempts, patience)
 
     def _scrub_sqlite(self) -> Iterator[bool]:
         vacuumed = False
@@ -171,7 +171,7 @@ class Database:
                 if not vacuumed:
                     connection.execute(text("VACUUM"))
                     vacuumed = True
-                clean = _emptied(connection)
+                clean = _log_emptied(connection)
             yield clean
 
     def _scrub_postgresql(self) -> Iterator[bool]:
@@ -180,8 +180,8 @@ class Database:
             while True:
                 clean = False
                 # What an old transaction may still see is copied into the new table, dead or not.
-                if not connection.execute(text(_READERS), {"xid": xid}).scalar_one():
-                    connection.execute(text(f"SET lock_timeout = {_TURN}"))
+                if not connection.execute(text(_OTHER_READERS), {"xid": xid}).scalar_one():
+                    connection.execute(text(f"SET lock_timeout = {_ATTEMPT_MILLISECONDS}"))
                     with suppress(OperationalError):
                         connection.execute(text("VACUUM FULL events, participants"))
                         clean = True
@@ -192,7 +192,7 @@ class Database:
     def _hurried(self) -> Iterator[Connection]:
         """A connection to SQLite that waits for nobody longer than a moment."""
         with self.engine.connect() as connection:
-            connection.execute(text(f"PRAGMA busy_timeout = {_TURN}"))
+            connection.execute(text(f"PRAGMA busy_timeout = {_ATTEMPT_MILLISECONDS}"))
             try:
                 yield connection
             finally:
@@ -202,34 +202,34 @@ class Database:
         """Closes every connection; SQLite's write-ahead log is emptied into its file, unless somebody reads for longer."""
         if self.sqlite:
             with suppress(SQLAlchemyError, sqlite3.Error):
-                _in_time(self._empty_log(), patience)
+                _succeeds_within(self._empty_log(), patience)
         self.engine.dispose()
 
     def _empty_log(self) -> Iterator[bool]:
         while True:
             with self._turn, self._hurried() as connection:
-                emptied = _emptied(connection)
+                emptied = _log_emptied(connection)
             yield emptied
 
 
-def _emptied(connection: Connection) -> bool:
+def _log_emptied(connection: Connection) -> bool:
     """Moves SQLite's write-ahead log into the file and cuts it to nothing; False where somebody still needs it."""
     return not connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]
 
 
-def _in_time(attempts: Iterator[bool], patience: float) -> bool:
+def _succeeds_within(attempts: Iterator[bool], patience: float) -> bool:
     """Whether one of the attempts succeeds within so many seconds; there is always a first one."""
     end = time.monotonic() + patience
     for success in attempts:
         if success or time.monotonic() >= end:
             return success
-        time.sleep(_TURN / 1000)
+        time.sleep(_ATTEMPT_MILLISECONDS / 1000)
     return False
 
 
-def _address(url: str | None, otherwise: Path) -> URL:
+def _address(url: str | None, default: Path) -> URL:
     if url is None:
-        return URL.create("sqlite", database=str(otherwise))
+        return URL.create("sqlite", database=str(default))
     try:
         address = make_url(url)
     except (ArgumentError, ValueError):
@@ -265,7 +265,7 @@ def _engine(address: URL) -> Engine:
             connection.commit()
 
         return engine
-    _private(Path(str(address.database)))
+    _make_private(Path(str(address.database)))
     engine = create_engine(
         address, pool_size=24, max_overflow=40, pool_timeout=WAIT, connect_args={"timeout": WAIT}, hide_parameters=True
     )
@@ -291,7 +291,7 @@ def _engine(address: URL) -> Engine:
     return engine
 
 
-def _check_whole(engine: Engine, address: URL) -> None:
+def _refuse_damaged_file(engine: Engine, address: URL) -> None:
     """Refuses a file of SQLite whose structure is damaged, before anything is written into it."""
     try:
         with engine.connect() as connection:
@@ -309,7 +309,7 @@ def _check_whole(engine: Engine, address: URL) -> None:
         )
 
 
-def _durable(connection: Connection) -> None:
+def _refuse_unsafe_settings(connection: Connection) -> None:
     """Refuses a PostgreSQL that reports as written what is not on disk yet; SQLite does as it was told above."""
     if connection.dialect.name == "postgresql":
         for setting in ("fsync", "synchronous_commit"):
@@ -320,7 +320,7 @@ def _durable(connection: Connection) -> None:
 def lock_opening(connection: Connection) -> None:
     """Lets no other server prepare the database until this transaction ends; who writes to SQLite is alone anyway."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _OPENING})
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _OPENING_LOCK})
 
 
 def _migrate(connection: Connection) -> None:
@@ -337,14 +337,14 @@ def _name(address: URL) -> str:
     return f"the database '{address.get_backend_name()}://{host}/{address.database or ''}'"
 
 
-def _without_secrets(why: str, address: URL) -> str:
+def _without_secrets(reason: str, address: URL) -> str:
     for secret in (address.password, address.query.get("password")):
         if secret:
-            why = why.replace(str(secret), "…")
-    return why
+            reason = reason.replace(str(secret), "…")
+    return reason
 
 
-def _private(path: Path) -> None:
+def _make_private(path: Path) -> None:
     """Makes an empty file that only its owner may read, where there is none yet; SQLite's own would be for everybody.
 
     Of files that are there, strangers lose access: copying may have given it to them.

@@ -25,7 +25,7 @@ from snellen.study.answers.allocation import next_group
 from snellen.study.answers.database import PATIENCE, Database, lock_opening
 from snellen.study.answers.tables import EVENTS, LOGOUTS, PARTICIPANTS, STUDY
 from snellen.study.folder import Study
-from snellen.study.participation import Participation, Reply, State
+from snellen.study.participation import Participation, ParticipationState, Reply
 
 FILE = "answers.sqlite"
 """The database in the study's folder, which is used unless another address is given."""
@@ -53,7 +53,7 @@ class Participant:
     group: int
     language: str
     simulated: bool
-    state: State
+    state: ParticipationState
     code: str
 
 

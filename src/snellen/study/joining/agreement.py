@@ -27,7 +27,7 @@ from jaxtyping import Float
 from statsmodels.regression.mixed_linear_model import MixedLM
 
 from snellen.charts import numbers
-from snellen.charts.chart import Chart, Label, level
+from snellen.charts.chart import Chart, Label, horizontal_line
 from snellen.charts.scale import Scale
 from snellen.charts.strips import Estimate, strip
 from snellen.charts.verdict_marks import MARKS, colour_of
@@ -172,9 +172,11 @@ class TaskAgreement:
             lack = self.metrics[0].reason if self.metrics else "the run has no metric"
             return f"{lack[0].upper()}{lack[1:]}, so nothing can be said."
         what = "how sharp people found maps" if find_task(self.task).traits.needs_map else "what people could do"
-        parts = [f"Of {numbers.count(self.tested, 'metric')}, {_go(self.metrics_with('predicts'), f'with {what}')}"]
+        parts = [
+            f"Of {numbers.count(self.tested, 'metric')}, {_counted_sentence(self.metrics_with('predicts'), f'with {what}')}"
+        ]
         if opposite := self.metrics_with("opposite"):
-            parts.append(_go(opposite, "against it"))
+            parts.append(_counted_sentence(opposite, "against it"))
         if without_sign := len(self.metrics_with("no sign")):
             limit = self.detectable
             visible = (
@@ -195,7 +197,7 @@ class TaskAgreement:
             Label(x=SCALE.at(1.0), y=14, text="goes with people +1", anchor="end"),
         )
         description = "scale from −1, the opposite of people, to +1, goes with people"
-        return Chart(description=description, shapes=(level(1), *labels), height=22, kind="axis")
+        return Chart(description=description, shapes=(horizontal_line(1), *labels), height=22, kind="axis")
 
     @property
     def ceiling(self) -> str:
@@ -367,7 +369,7 @@ def _spearman(first: Float[np.ndarray, " methods"], second: Float[np.ndarray, " 
     return float(scipy.stats.spearmanr(first, second).statistic)
 
 
-def _go(metrics: Sequence[str], where: str) -> str:
+def _counted_sentence(metrics: Sequence[str], where: str) -> str:
     """How many metrics go `with` something or `against` it, with their names."""
     if not metrics:
         return f"none goes {where}"

@@ -23,7 +23,7 @@ from snellen.study.folder import Study
 from snellen.study.tasks import find_task
 from snellen.verdicts import MARGIN, PairedDifference
 from snellen.verdicts.paired_difference import further_images
-from snellen.verdicts.rule import MOST
+from snellen.verdicts.rule import MOST_ADVISED
 from snellen.verdicts.statistics import holm
 
 MINIMUM_PEOPLE = 12
@@ -43,9 +43,9 @@ SHARPNESS = (
 )
 SCALE = "a questionnaire is information: liking a map and being able to use it are two things"
 
-Key = tuple[str, str]
+ArmKey = tuple[str, str]
 """An arm and its presentation."""
-Values = dict[Key, "pd.Series[float]"]
+ArmValues = dict[ArmKey, "pd.Series[float]"]
 """A value per participant, by arm and presentation."""
 
 
@@ -94,13 +94,13 @@ def outcomes(study: Study, collected: StudyData, controls: Collection[str]) -> t
     return tuple(results)
 
 
-def _participant_values(rows: pd.DataFrame) -> Values:
+def _participant_values(rows: pd.DataFrame) -> ArmValues:
     means = rows.groupby(["arm", "presentation", "participant"], sort=True)["score"].mean()
     keys = dict.fromkeys((str(arm), str(presentation)) for arm, presentation, _ in means.index)
     return {key: means.loc[key] for key in keys}
 
 
-def _arms(values: Values) -> tuple[ArmMean, ...]:
+def _arms(values: ArmValues) -> tuple[ArmMean, ...]:
     arms = []
     for (method, presentation), series in values.items():
         low, high = (math.nan, math.nan) if len(series) < 2 else DescrStatsW(series.to_numpy()).tconfint_mean()
@@ -117,7 +117,9 @@ def _arms(values: Values) -> tuple[ArmMean, ...]:
     return tuple(arms)
 
 
-def _standings(outcome: TaskOutcome, values: Values, study: Study, controls: Collection[str]) -> tuple[MethodStanding, ...]:
+def _standings(
+    outcome: TaskOutcome, values: ArmValues, study: Study, controls: Collection[str]
+) -> tuple[MethodStanding, ...]:
     """The verdict on every arm with maps."""
     with_maps = [key for key in values if key[0] != NO_MAP]
     references = {
@@ -142,7 +144,7 @@ def _standings(outcome: TaskOutcome, values: Values, study: Study, controls: Col
     return tuple(standings)
 
 
-def _is_reference(outcome: TaskOutcome, key: Key, other: Key, controls: Collection[str]) -> bool:
+def _is_reference(outcome: TaskOutcome, key: ArmKey, other: ArmKey, controls: Collection[str]) -> bool:
     """Whether an arm is judged against another: no map or, where maps are rated, controls in the same presentation."""
     if outcome.kind == "ability":
         return other[0] == NO_MAP
@@ -150,8 +152,8 @@ def _is_reference(outcome: TaskOutcome, key: Key, other: Key, controls: Collecti
 
 
 def _contrasts(
-    pairs: dict[Key, list[Key]], values: Values, outcome: TaskOutcome, study: Study
-) -> dict[Key, tuple[ArmContrast, ...]]:
+    pairs: dict[ArmKey, list[ArmKey]], values: ArmValues, outcome: TaskOutcome, study: Study
+) -> dict[ArmKey, tuple[ArmContrast, ...]]:
     """The contrasts of each arm with its partners, with Holm's correction over all of them."""
     paired = study.protocol.design == "within"
     contrasts = {
@@ -248,7 +250,7 @@ def _advice(against: Sequence[ArmContrast], alpha: float, comparisons: int) -> s
     z = NormalDist().inv_cdf
     widening = z(1 - alpha / (2 * comparisons)) / z(0.975)
     more = further_images([as_against(gap, widening) for gap in against if gap.error > 0])
-    if more is None or more > MOST:
+    if more is None or more > MOST_ADVISED:
         return "more people will hardly settle it"
     return f"about {more} more {'person' if more == 1 else 'people'} in each arm would settle it"
 

@@ -30,7 +30,7 @@ from snellen.study.web.experimenter_pages import ExperimenterPages
 from snellen.study.web.limits import MOST, SENDING, LimitedProtocol, Limits
 from snellen.study.web.page_context import pictures_of
 from snellen.study.web.participant_pages import ParticipantPages
-from snellen.study.web.security import Forwarded, Kind, Proxies, SecureHeaders
+from snellen.study.web.security import Forwarded, Proxies, RequestKind, SecureHeaders
 from snellen.study.web.site import THREADS, Site
 
 FOREVER = "max-age=31536000, immutable"
@@ -140,7 +140,7 @@ class RateLimited:
             await response(scope, receive, send)
 
 
-def _kind(request: Request) -> Kind:
+def _kind(request: Request) -> RequestKind:
     if request.method in ("GET", "HEAD"):
         return "view"
     return {"/consent": "arrive", "/admin/login": "login"}.get(request.scope["path"], "send")  # type: ignore[return-value]

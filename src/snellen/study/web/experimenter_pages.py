@@ -21,7 +21,7 @@ from snellen.errors import SnellenError
 from snellen.study.answers.export import export_files
 from snellen.study.answers.overview import Overview, overview
 from snellen.study.answers.store import Openness
-from snellen.study.web.security import Form, first, read_form
+from snellen.study.web.security import FormFields, first, read_form
 from snellen.study.web.session import HOURS
 from snellen.study.web.site import Site, redirect
 
@@ -76,7 +76,7 @@ class ExperimenterPages:
         response.delete_cookie(self.site.cookie("snellen-desk"), secure=self.site.secure, httponly=True, samesite="strict")
         return response
 
-    async def _allowed(self, request: Request, page: str) -> tuple[str, Form]:
+    async def _allowed(self, request: Request, page: str) -> tuple[str, FormFields]:
         """The login and the form of a request that changes something; anything else is refused."""
         form, session = await read_form(request), await self.site.session(request)
         if session is None or not self.site.seal.verifies(form, session, f"desk/{page}"):

@@ -8,7 +8,7 @@ from typing import Any
 from snellen.study.folder import Study
 from snellen.study.schedule import CHOICES, Page
 from snellen.study.tasks import AnswerError, SentAnswer, Task, find_task
-from snellen.study.web.security import Form, first
+from snellen.study.web.security import FormFields, first
 
 LONGEST_TIME = 86_400_000
 """The longest time on a page that is taken from a browser, in milliseconds: a day. More is a broken clock."""
@@ -24,7 +24,7 @@ class FormReply:
     """By field that was refused, the name of the sentence that is shown beside it."""
 
 
-def read_reply(study: Study, page: Page, form: Form) -> FormReply:
+def read_reply(study: Study, page: Page, form: FormFields) -> FormReply:
     """The reply to a page; where a field is missing or impossible, nothing is stored."""
     if page.kind == "trial":
         return _trial(find_task(page.task), form)
@@ -39,7 +39,7 @@ def read_reply(study: Study, page: Page, form: Form) -> FormReply:
     return FormReply()
 
 
-def _trial(task: Task, form: Form) -> FormReply:
+def _trial(task: Task, form: FormFields) -> FormReply:
     sent = SentAnswer(first(form, "value"), first(form, "beside"), tuple(form.get("chosen", ())))
     try:
         return FormReply(task.form.read(sent).as_values())
@@ -47,16 +47,16 @@ def _trial(task: Task, form: Form) -> FormReply:
         return FormReply(refused=dict(problem.refused))
 
 
-def _number(form: Form, name: str, most: int) -> int | None:
+def _number(form: FormFields, name: str, most: int) -> int | None:
     text = first(form, name) or ""
     return int(text) if len(text) <= 2 and text.isascii() and text.isdigit() and 1 <= int(text) <= most else None
 
 
-def _why(form: Form, name: str, missing: str) -> str:
+def _why(form: FormFields, name: str, missing: str) -> str:
     return "impossible" if first(form, name) else missing
 
 
-def seconds(form: Form, since: float) -> float:
+def seconds(form: FormFields, since: float) -> float:
     """Time on the page as the browser measured it or, where it did not, `since`: the time since the server sent the page."""
     text = first(form, "ms") or ""
     if text.isascii() and text.isdigit() and len(text) <= 9 and int(text) <= LONGEST_TIME:

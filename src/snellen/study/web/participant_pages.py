@@ -25,7 +25,7 @@ from snellen.study.schedule import Page
 from snellen.study.tasks import Answer, find_task
 from snellen.study.web.form import FormReply, read_reply, seconds
 from snellen.study.web.page_context import ahead, page_context
-from snellen.study.web.security import Form, first, read_form
+from snellen.study.web.security import FormFields, first, read_form
 from snellen.study.web.site import Site, redirect
 
 MONTH = 30 * 86_400
@@ -96,7 +96,7 @@ class ParticipantPages:
             return self.site.message(language, "closed", closed.state, 403)
         return redirect("/page")
 
-    def _recruited(self, form: Form) -> dict[str, str]:
+    def _recruited(self, form: FormFields) -> dict[str, str]:
         """The recruiting ids that the protocol names, without control characters."""
         result = {name: first(form, name) or "" for name in self.site.study.protocol.recruiting}
         clean = {name: "".join(filter(str.isprintable, value))[:LONGEST] for name, value in result.items()}
@@ -115,7 +115,7 @@ class ParticipantPages:
         form = await read_form(request) if request.method == "POST" else None
         return await self.site.in_thread(self._page, request, form)
 
-    def _page(self, request: Request, form: Form | None) -> Response:
+    def _page(self, request: Request, form: FormFields | None) -> Response:
         site, token = self.site, self.site.token(request)
         result = site.store.progress(token) if token else None
         if token is None or result is None:
@@ -133,7 +133,9 @@ class ParticipantPages:
         notice = notice if notice in ("answered", "resumed") and answered else ""
         return self._show(token, person, pages, position, notice=notice)
 
-    def _answer(self, token: str, person: Participant, pages: tuple[Page, ...], awaited: int | None, form: Form) -> Response:
+    def _answer(
+        self, token: str, person: Participant, pages: tuple[Page, ...], awaited: int | None, form: FormFields
+    ) -> Response:
         site, name = self.site, first(form, "page") or ""
         position = next((index for index, page in enumerate(pages) if page.id == name), None)
         since = site.seal.since(first(form, "shown"), token, name) if position is not None else None
@@ -157,7 +159,7 @@ class ParticipantPages:
         position: int,
         *,
         notice: str = "",
-        form: Form | None = None,
+        form: FormFields | None = None,
         filled: FormReply | None = None,
     ) -> Response:
         site, page = self.site, pages[position]
@@ -188,7 +190,7 @@ class ParticipantPages:
         form = await read_form(request) if request.method == "POST" else None
         return await self.site.in_thread(self._withdraw, request, form)
 
-    def _withdraw(self, request: Request, form: Form | None) -> Response:
+    def _withdraw(self, request: Request, form: FormFields | None) -> Response:
         site, token = self.site, self.site.token(request)
         person = site.store.find(token) if token else None
         if token is None or person is None:

@@ -26,7 +26,7 @@ from snellen.study.folder import Study
 
 log = logging.getLogger("snellen.study")
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 REHEARSAL = "x-snellen-rehearsal"
 """The header that marks a simulated participant."""
@@ -83,11 +83,11 @@ class SecureHeaders:
 
 # Forms -------------------------------------------------------------------------------------------------------------------
 
-Form = Mapping[str, list[str]]
+FormFields = Mapping[str, list[str]]
 """What a form sent: every field with all its values."""
 
 
-async def read_form(request: Request) -> Form:
+async def read_form(request: Request) -> FormFields:
     """The fields of a form; raises HTTPException where the body is no form or too large."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
@@ -110,7 +110,7 @@ async def read_form(request: Request) -> Form:
     return form
 
 
-def first(form: Form, name: str) -> str | None:
+def first(form: FormFields, name: str) -> str | None:
     """The first value of a field."""
     return form[name][0] if form.get(name) else None
 
@@ -145,7 +145,7 @@ class Seal:
         """The signature of a form: of a page, for the holder of a token."""
         return self._signer("form", token).get_signature(page).decode()
 
-    def verifies(self, form: Form, token: str, page: str) -> bool:
+    def verifies(self, form: FormFields, token: str, page: str) -> bool:
         """Whether a form carries the signature of this page and token."""
         signature = first(form, "csrf") or ""
         # A form that was open while the server was updated carries a signature in an earlier format.
@@ -177,8 +177,8 @@ class Rate:
     per_second: float
 
 
-Kind = Literal["view", "send", "arrive", "login"]
-RATES: dict[Kind, Rate] = {
+RequestKind = Literal["view", "send", "arrive", "login"]
+RATES: dict[RequestKind, Rate] = {
     "view": Rate(6000, 600.0),
     "send": Rate(1000, 100.0),
     "arrive": Rate(400, 5.0),
@@ -194,12 +194,12 @@ ADDRESSES = 20_000
 class Rates:
     """How much each address has left of each rate, in memory."""
 
-    rates: Mapping[Kind, Rate] = field(default_factory=lambda: RATES)
+    rates: Mapping[RequestKind, Rate] = field(default_factory=lambda: RATES)
     now: Callable[[], float] = time.monotonic
-    _left: OrderedDict[tuple[Kind, str], tuple[float, float]] = field(default_factory=OrderedDict)
+    _left: OrderedDict[tuple[RequestKind, str], tuple[float, float]] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
-    def wait(self, kind: Kind, address: str) -> int:
+    def wait(self, kind: RequestKind, address: str) -> int:
         """Seconds to wait; 0 where the request may pass, and then it is counted."""
         rate, now = self.rates[kind], self.now()
         with self._lock:
@@ -216,7 +216,7 @@ class Rates:
 class Proxies:
     """Networks of proxies whose X-Forwarded-For header is trusted."""
 
-    networks: tuple[Network, ...] = ()
+    networks: tuple[IPNetwork, ...] = ()
 
     @staticmethod
     def of(names: str) -> Proxies:

@@ -30,43 +30,43 @@ class Sentences:
 
     def __call__(self, name: str, *parts: str, **words: object) -> str:
         """A sentence as plain text; every star in its name stands for one of `parts`."""
-        text = _joined(self.texts[_named(name, parts)])
+        text = _on_one_line(self.texts[_full_name(name, parts)])
         return _WORD.sub(lambda match: str(words[match[1]]), text) if words else text
 
     def line(self, name: str, *parts: str, **words: object) -> Markup:
         """A sentence with its bold words."""
-        return _filled(_marked(self.texts[_named(name, parts)]), words)
+        return _with_words(_as_html(self.texts[_full_name(name, parts)]), words)
 
     def rich(self, name: str, *parts: str, **words: object) -> Markup:
         """A text in paragraphs, with its bold words."""
         key = (name, *parts)
         if key not in self._rich:
-            paragraphs = re.split(r"\n\s*\n", self.texts[_named(name, parts)].strip())
-            self._rich[key] = Markup("\n").join(Markup("<p>{}</p>").format(_marked(text)) for text in paragraphs)
-        return _filled(self._rich[key], words)
+            paragraphs = re.split(r"\n\s*\n", self.texts[_full_name(name, parts)].strip())
+            self._rich[key] = Markup("\n").join(Markup("<p>{}</p>").format(_as_html(text)) for text in paragraphs)
+        return _with_words(self._rich[key], words)
 
 
-def _named(name: str, parts: tuple[str, ...]) -> str:
+def _full_name(name: str, parts: tuple[str, ...]) -> str:
     for part in parts:
         name = name.replace("*", part, 1)
     return name
 
 
-def _joined(text: str) -> str:
+def _on_one_line(text: str) -> str:
     """On one line, with no-break spaces before per cent signs."""
     return " ".join(text.split()).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
-def _marked(text: str) -> Markup:
-    return Markup(_CODE.sub(r"<code>\1</code>", _BOLD.sub(r"<strong>\1</strong>", str(escape(_joined(text))))))
+def _as_html(text: str) -> Markup:
+    return Markup(_CODE.sub(r"<code>\1</code>", _BOLD.sub(r"<strong>\1</strong>", str(escape(_on_one_line(text))))))
 
 
-def _filled(text: Markup, words: Mapping[str, object]) -> Markup:
+def _with_words(text: Markup, words: Mapping[str, object]) -> Markup:
     # Words come last, so that nothing in them can be taken for markup or for another word.
     return Markup(_WORD.sub(lambda match: str(escape(words[match[1]])), text)) if words else text
 
 
-def flat(texts: Mapping[str, Any], owner: str, before: str = "") -> Iterator[tuple[str, str]]:
+def flat_texts(texts: Mapping[str, Any], owner: str, before: str = "") -> Iterator[tuple[str, str]]:
     """Every sentence with its name, such as `consent.heading`.
 
     Args:
@@ -76,7 +76,7 @@ def flat(texts: Mapping[str, Any], owner: str, before: str = "") -> Iterator[tup
     """
     for name, value in texts.items():
         if isinstance(value, Mapping):
-            yield from flat(value, owner, f"{before}{name}.")
+            yield from flat_texts(value, owner, f"{before}{name}.")
         elif isinstance(value, str) and value.strip():
             yield f"{before}{name}", value
         else:
@@ -95,10 +95,10 @@ def shipped(language: str = "en") -> dict[str, str]:
 
 @cache
 def _parsed(text: str, owner: str) -> dict[str, str]:
-    return dict(flat(yaml.safe_load(text), owner))
+    return dict(flat_texts(yaml.safe_load(text), owner))
 
 
-def _own(language: str) -> dict[str, str]:
+def _own_texts(language: str) -> dict[str, str]:
     """Snellen's own sentences in this language, or else in English."""
     return shipped(language) if language in written_languages() else shipped()
 
@@ -114,8 +114,8 @@ def check_texts(study: Study) -> dict[str, Sentences]:
     result = {}
     for language, texts in study.texts.items():
         owner = f"'{study.folder / 'texts' / language}.yaml'"
-        desk = {name: text for name, text in _own(language).items() if name.startswith("desk.")}
-        own = _of_tasks(desk | dict(flat(texts, owner)), tasks)
+        desk = {name: text for name, text in _own_texts(language).items() if name.startswith("desk.")}
+        own = _of_tasks(desk | dict(flat_texts(texts, owner)), tasks)
         for name in required.keys() - own.keys():
             raise SnellenError(f"{owner} has no '{name}'; Snellen's own text says: {' '.join(required[name].split())[:80]}")
         for name in own.keys() - required.keys():

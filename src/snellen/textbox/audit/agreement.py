@@ -13,14 +13,14 @@ from jaxtyping import Bool, Float, Int
 
 from snellen.textbox.exam.summaries import BAR
 
-Table = Float[np.ndarray, "images methods"]
-Images = Float[np.ndarray, " images"]
+MapTable = Float[np.ndarray, "images methods"]
+ImageValues = Float[np.ndarray, " images"]
 
 DIFFERENCE = 0.1
 """Two maps differ clearly when their truths are farther apart than this."""
 
 
-def round_scores(scores: Table, *, bounded: bool) -> Table:
+def round_scores(scores: MapTable, *, bounded: bool) -> MapTable:
     """Scores without the rounding errors of float32: six decimals between finite bounds, else six significant ones.
 
     Without this, maps with equal scores would be ordered by rounding errors.
@@ -49,7 +49,7 @@ class Pairs:
     distinguished: Float[np.ndarray, "images pairs"]
     """Whether its scores differ."""
 
-    def values(self) -> Images:
+    def values(self) -> ImageValues:
         """The value of every image, with every map once."""
         return np.asarray(self.resample(np.ones((1, self.maps)))[0])
 
@@ -63,7 +63,7 @@ class Pairs:
         return np.asarray(np.where(differing == 0, np.nan, np.where(distinguished == 0, 0.0, values)))
 
 
-def tau(truth: Table, quality: Table) -> Pairs:
+def tau(truth: MapTable, quality: MapTable) -> Pairs:
     """Kendall's τ-b between truth and quality of the maps of each image.
 
     τ-b = (C − D) / √(pairs with another truth · pairs with another quality), where C pairs are in the same order and D in
@@ -76,7 +76,7 @@ def tau(truth: Table, quality: Table) -> Pairs:
     return Pairs(maps=truth.shape[1], agreement=signs * others, differing=np.abs(signs), distinguished=np.abs(others))
 
 
-def auc_of_success(truth: Table, quality: Table) -> Pairs:
+def auc_of_success(truth: MapTable, quality: MapTable) -> Pairs:
     """How often a map that succeeds has a higher quality than a map of the same image that does not; a tie counts half.
 
     Over all pairs of one map with truth > .5 and one with truth ≤ .5: the area under the ROC curve of quality as a test of
@@ -87,7 +87,7 @@ def auc_of_success(truth: Table, quality: Table) -> Pairs:
     return _preferences(truth, quality, (truth[:, first] > BAR) != (truth[:, second] > BAR))
 
 
-def auc_of_difference(truth: Table, quality: Table, difference: float = DIFFERENCE) -> Pairs:
+def auc_of_difference(truth: MapTable, quality: MapTable, difference: float = DIFFERENCE) -> Pairs:
     """How often the map with the higher truth has the higher quality, in pairs with truths more than `difference` apart."""
     first, second = _columns(truth.shape[1])
     return _preferences(truth, quality, np.abs(truth[:, first] - truth[:, second]) > difference)
@@ -99,13 +99,13 @@ def _columns(maps: int) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pa
     return first, second
 
 
-def _signs(table: Table) -> Float[np.ndarray, "images pairs"]:
+def _signs(table: MapTable) -> Float[np.ndarray, "images pairs"]:
     """Which map of each pair is higher: 1 the first, -1 the second, 0 neither, NaN undefined."""
     first, second = _columns(table.shape[1])
     return np.asarray(np.sign(table[:, first] - table[:, second]))
 
 
-def _preferences(truth: Table, quality: Table, compared: Bool[np.ndarray, "images pairs"]) -> Pairs:
+def _preferences(truth: MapTable, quality: MapTable, compared: Bool[np.ndarray, "images pairs"]) -> Pairs:
     """Whether the map with the higher truth also has the higher quality, for each compared pair."""
     signs, others = _signs(truth), _signs(quality)
     counted = compared & ~(np.isnan(signs) | np.isnan(others))

@@ -66,8 +66,8 @@ LEFT_OUT = {
 }
 """Needs of metrics that are not met here, each with the reason."""
 
-Kind = Literal["method", "control", "oracle"]
-Role = Literal["on trial", "looks at the truth", "is the truth", "guesses"]
+MapKind = Literal["method", "control", "oracle"]
+MetricRole = Literal["on trial", "looks at the truth", "is the truth", "guesses"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class AuditedMetric:
     higher_is_better: bool
     bounded: bool
     """Whether its values have finite bounds."""
-    role: Role
+    role: MetricRole
     """Whether it is audited or serves as a reference."""
 
 
@@ -96,7 +96,7 @@ class AuditScores:
     samples: tuple[str, ...]
     """Names of the images."""
     methods: tuple[str, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[MapKind, ...]
     """Of the methods."""
     truth: Float[np.ndarray, "images methods"]
     """The share of each map that lies where it should (PAFL in the paper's reading)."""
@@ -118,7 +118,7 @@ class AuditScores:
         order = {name: index for index, name in enumerate(dict.fromkeys(self.setting))}
         return np.asarray(np.array([order[name] for name in self.setting]) * 1000 + self.bucket)
 
-    def columns(self, *kinds: Kind) -> list[int]:
+    def columns(self, *kinds: MapKind) -> list[int]:
         """The columns of the methods of these kinds."""
         return [column for column, kind in enumerate(self.kinds) if kind in kinds]
 
@@ -228,7 +228,7 @@ def _scores_of_run(network: TrainedNetwork, scenes: ExamScenes, rows: Sequence[i
     labels = run.methods
     methods = run.record.spec.methods
     names = tuple(method.name if method.name in (ORACLE, DECOY) else method.label for method in methods)
-    kinds: tuple[Kind, ...] = tuple(
+    kinds: tuple[MapKind, ...] = tuple(
         "oracle" if method.name == ORACLE else "control" if method.control else "method" for method in methods
     )
     truth = np.full((len(ids), len(labels)), np.nan)
@@ -256,7 +256,7 @@ def _scores_of_run(network: TrainedNetwork, scenes: ExamScenes, rows: Sequence[i
         )
     scores["pafl"] = truth.copy()
     scores["a coin"] = Rng(0, ids, path=network.name).uniform("coin", (len(labels),)).double().numpy()
-    references: tuple[tuple[str, Role], ...] = (("pafl", "is the truth"), ("a coin", "guesses"))
+    references: tuple[tuple[str, MetricRole], ...] = (("pafl", "is the truth"), ("a coin", "guesses"))
     metrics += [
         AuditedMetric(label=name, attribute="", higher_is_better=True, bounded=True, role=role) for name, role in references
     ]
@@ -276,7 +276,7 @@ def _scores_of_run(network: TrainedNetwork, scenes: ExamScenes, rows: Sequence[i
 def _concatenate(parts: Sequence[AuditScores]) -> AuditScores:
     """The scores of several settings; a method that could not explain one of the networks has none there."""
     facts = {name: kind for part in parts for name, kind in zip(part.methods, part.kinds, strict=True)}
-    order: dict[Kind, int] = {"method": 0, "control": 1, "oracle": 2}
+    order: dict[MapKind, int] = {"method": 0, "control": 1, "oracle": 2}
     methods = sorted(facts, key=lambda name: order[facts[name]])
 
     def align(part: AuditScores, values: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ import scipy.special
 import scipy.stats
 from jaxtyping import Float, Int
 
-from snellen.textbox.audit.agreement import Images, Pairs
+from snellen.textbox.audit.agreement import ImageValues, Pairs
 
 RESAMPLES = 2000
 """Enough for a standard error within two per cent; no quantile of the draws is taken."""
@@ -70,7 +70,7 @@ class BootstrapInterval:
 class ResampledMeasure:
     """A measure of every image, and the same in every resample of maps."""
 
-    plain: Images
+    plain: ImageValues
     """With every map once."""
     resampled: Float[np.ndarray, "resamples images"]
     freedom: int
@@ -216,7 +216,7 @@ def _strata(strata: Int[np.ndarray, " images"]) -> Groups:
     return several
 
 
-def _error(counts: ImageCounts, values: Images | Float[np.ndarray, "resamples images"], mean: float) -> float:
+def _error(counts: ImageCounts, values: ImageValues | Float[np.ndarray, "resamples images"], mean: float) -> float:
     """The standard deviation over resamples of the mean over images; NaN where most resamples leave nothing defined."""
     defined = ~np.isnan(values)
     # Differences from the mean are averaged, so that equal values give exactly no width.

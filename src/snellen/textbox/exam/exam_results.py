@@ -22,7 +22,7 @@ from snellen.runs.store import key_of
 from snellen.textbox.exam import scoring
 from snellen.textbox.exam.exam_scenes import ExamScenes, draw_exam_scenes
 from snellen.textbox.exam.oracle import ORACLE
-from snellen.textbox.exam.scoring import SCORES, Reading
+from snellen.textbox.exam.scoring import SCORES, ScoreReading
 from snellen.textbox.networks.trained_network import TrainedNetwork, find_network, shipped_folder
 
 RECORD = "field.json"
@@ -132,7 +132,7 @@ class ExamResults:
         maps = scoring.oracle_maps(self.scenes[setting]).numpy()
         return maps if samples is None else maps[[ids.index(sample) for sample in samples]]
 
-    def frame(self, reading: Reading = "paper") -> pd.DataFrame:
+    def frame(self, reading: ScoreReading = "paper") -> pd.DataFrame:
         """One row per setting, scene and method with all scores; NaN where there is nothing to focus on, or to avoid."""
         if reading not in self._frames:
             parts = [
@@ -176,7 +176,7 @@ class ExamResults:
     def _labels(self) -> list[str]:
         return [method["label"] for method in self.record["methods"]]
 
-    def _scores(self, setting: str, method: str, reading: Reading) -> pd.DataFrame:
+    def _scores(self, setting: str, method: str, reading: ScoreReading) -> pd.DataFrame:
         """The scores of a method's maps: from the cache, or computed now and cached."""
         run, scenes = self._run(setting), self.scenes[setting]
         facts = [scoring.VERSION, scenes.spec.rule.text, run.record.samples.digest, method, run.map_files(method)]

@@ -21,8 +21,8 @@ from snellen.metrics.ties import mean_over_orders
 from snellen.textbox.exam.exam_scenes import ExamScenes
 from snellen.textbox.exam.rendering import blur, render, stretch
 
-Reading = Literal["paper", "published-code"]
-READINGS: tuple[Reading, ...] = get_args(Reading)
+ScoreReading = Literal["paper", "published-code"]
+READINGS: tuple[ScoreReading, ...] = get_args(ScoreReading)
 VERSION = 1
 """Raised with every change of a formula, so that cached scores are computed again."""
 SCORES = ("pafl", "safl", "piou", "siou", "pmafl", "smafl")
@@ -31,7 +31,7 @@ BINS = 10
 """How many bins of values the published code makes, at whose edges it may cut off the most salient pixels."""
 
 
-def find_reading(text: str) -> Reading:
+def find_reading(text: str) -> ScoreReading:
     """A reading from its name as text."""
     for reading in READINGS:
         if reading == text:
@@ -44,7 +44,7 @@ def score(
     maps: Float[Tensor, "batch height width"] | Float[np.ndarray, "batch height width"],
     method: str,
     *,
-    reading: Reading = "paper",
+    reading: ScoreReading = "paper",
 ) -> dict[str, Float[np.ndarray, " batch"]]:
     """The six scores of one method's maps, one map per scene of the exam; NaN where a score is undefined.
 

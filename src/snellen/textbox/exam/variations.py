@@ -21,7 +21,7 @@ from snellen.textbox.exam.exam_scenes import PER_BUCKET
 from snellen.textbox.exam.method_list import PUBLISHED, ListedMethod, method_list
 from snellen.textbox.exam.oracle import ORACLE
 from snellen.textbox.exam.run_exam import check_counts, run_exam
-from snellen.textbox.exam.scoring import Reading
+from snellen.textbox.exam.scoring import ScoreReading
 from snellen.textbox.networks.architectures import build_network
 from snellen.textbox.networks.network_spec import NetworkSpec
 from snellen.textbox.networks.trained_network import RECORD, TrainedNetwork, find_network, read_network, shipped_names
@@ -219,7 +219,7 @@ def run_variation(
         missing |= exam.refused
     compared = _comparable_kinds(results, kinds, variation.beside)
 
-    def read(reading: Reading, published: VariationResult | None) -> VariationResult:
+    def read(reading: ScoreReading, published: VariationResult | None) -> VariationResult:
         return VariationResult(
             variation=variation,
             per_bucket=scenes,

@@ -36,11 +36,11 @@ ENOUGH = {True: 0.98, False: 0.95}
 LEAST = 0.90
 """The accuracy that every bucket must reach."""
 
-WITHSTANDS = 0.90
+LEAST_ROBUST = 0.90
 """The attack of robust training grows only while the network classifies at least this share of a batch correctly, every
 label counted the same."""
 
-LEARNT = (0.985, 0.93)
+SETTLES_FROM = (0.985, 0.93)
 """The learning rate falls once the mean and the worst bucket of watched scenes reach these accuracies."""
 
 
@@ -285,9 +285,9 @@ def _attempt(
     optimiser = torch.optim.AdamW(module.parameters(), plan.rate, weight_decay=1e-4)
     labels, weights = _labels(spec).to(device), _weights(spec).to(device)
     half = plan.uses_half(spec)
-    seen, next_check, learnt_at, strength = 0, 0, 0, 0.0
+    images_seen, next_check, reached_at, strength = 0, 0, 0, 0.0
     for scenes in _batches(spec, plan.batch, seed):
-        rate = plan.rate * min(1.0, (seen + 1) / plan.warm) * _settling(seen, learnt_at, plan)
+        rate = plan.rate * min(1.0, (images_seen + 1) / plan.warm) * _settling(images_seen, reached_at, plan)
         for group in optimiser.param_groups:
             group["lr"] = rate
         buckets = scenes.buckets.to(device)
@@ -303,18 +303,20 @@ def _attempt(
         loss.backward()
         nn.utils.clip_grad_norm_(module.parameters(), 1.0)
         optimiser.step()
-        if spec.robust and float(((logits.argmax(dim=1) == targets) * weights[buckets]).mean()) >= WITHSTANDS:
+        if spec.robust and float(((logits.argmax(dim=1) == targets) * weights[buckets]).mean()) >= LEAST_ROBUST:
             strength = min(1.0, strength + len(buckets) / plan.ramp)
-        seen += len(buckets)
+        images_seen += len(buckets)
         on_images(len(buckets))
-        settled = bool(learnt_at) and _settling(seen, learnt_at, plan) <= 0
-        if seen < next_check and not settled:
+        settled = bool(reached_at) and _settling(images_seen, reached_at, plan) <= 0
+        if images_seen < next_check and not settled:
             continue
-        next_check = seen + plan.watch if learnt_at else min(seen + plan.watch, max(plan.most, seen + 1))
+        next_check = (
+            images_seen + plan.watch if reached_at else min(images_seen + plan.watch, max(plan.most, images_seen + 1))
+        )
         mean, worst, attacked_mean, attacked_worst = _check(spec, module, plan)
         step = TrainingStep(
             attempt=attempt,
-            images=seen,
+            images=images_seen,
             seconds=time.perf_counter() - started,
             loss=loss.item(),
             rate=rate,
@@ -330,12 +332,12 @@ def _attempt(
             return True
         if not math.isfinite(step.loss):
             return False
-        if not learnt_at and _has_learnt(step):
-            learnt_at = seen
-        if not learnt_at and seen >= plan.most:
+        if not reached_at and _follows_rule(step):
+            reached_at = images_seen
+        if not reached_at and images_seen >= plan.most:
             if not spec.robust:
                 return False
-            learnt_at = seen
+            reached_at = images_seen
     return False
 
 
@@ -349,20 +351,20 @@ def _check(spec: NetworkSpec, module: nn.Module, plan: TrainingPlan) -> tuple[fl
     return mean, worst, sum(attacked) / len(attacked), min(attacked)
 
 
-def _has_learnt(step: TrainingStep) -> bool:
+def _follows_rule(step: TrainingStep) -> bool:
     """Whether the rule is followed; in robust training under attack, because the initial network follows it without."""
-    mean, worst = LEARNT
+    mean, worst = SETTLES_FROM
     if step.attacked_mean is not None and step.attacked_worst is not None:
         return step.attacked_mean >= mean and step.attacked_worst >= worst
     return step.mean >= mean and step.worst >= worst
 
 
-def _settling(seen: int, learnt_at: int, plan: TrainingPlan) -> float:
+def _settling(images_seen: int, reached_at: int, plan: TrainingPlan) -> float:
     """The share of the learning rate: all until the rule is learnt, then less and less."""
-    if not learnt_at:
+    if not reached_at:
         return 1.0
-    over = max(plan.settle * learnt_at, 2 * plan.watch)
-    return max(0.0, 0.5 * (1 + math.cos(math.pi * min(1.0, (seen - learnt_at) / over))) - 1e-9)
+    over = max(plan.settle * reached_at, 2 * plan.watch)
+    return max(0.0, 0.5 * (1 + math.cos(math.pi * min(1.0, (images_seen - reached_at) / over))) - 1e-9)
 
 
 def _batches(spec: NetworkSpec, rows: int, seed: int) -> Iterator[SceneBatch]:

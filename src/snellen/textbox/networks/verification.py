@@ -40,7 +40,7 @@ STILL = 0.10
 """Where the label does not change by the rule, the probability must move by no more than this on average: as much as that of
 a network that is certain, and wrong in the one pair of ten that `LEAST` allows."""
 
-Role = Literal["focus", "neutral", "avoid"]
+ObjectRole = Literal["focus", "neutral", "avoid"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Change:
     change: str
     into: int
     """Number of the bucket after the change."""
-    role: Role
+    role: ObjectRole
     """Whether the rule looks at the object before the change."""
     expected: Literal["changes", "stays", "open"]
     """What the label does by the rule; open where it is undefined after the change."""

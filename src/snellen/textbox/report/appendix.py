@@ -15,7 +15,7 @@ from snellen.textbox.exam import summaries
 from snellen.textbox.exam.exam_results import ExamResults
 from snellen.textbox.exam.families import plain_name
 from snellen.textbox.exam.oracle import ORACLE
-from snellen.textbox.exam.scoring import SCORES, Reading
+from snellen.textbox.exam.scoring import SCORES, ScoreReading
 from snellen.textbox.exam.summaries import BAR
 from snellen.textbox.networks.trained_network import TrainedNetwork
 from snellen.textbox.report.dot_plots import score
@@ -64,7 +64,7 @@ def oracle_failures(figures: PaperFigures) -> list[dict[str, Any]]:
     ]
 
 
-def csv_uri(figures: Mapping[Reading, PaperFigures]) -> str:
+def csv_uri(figures: Mapping[ScoreReading, PaperFigures]) -> str:
     """The mean of every score in every bucket, in both readings, as a CSV file inside the page."""
     keys = ["setting", "bucket", "method"]
     parts = []

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from snellen.papers.claims import Claim, ClaimResult, MissingError, RuleResult, joined
+from snellen.papers.claims import Claim, ClaimResult, MissingError, RuleResult, joined_explanations
 from snellen.textbox.exam.families import plain_name
 from snellen.textbox.exam.summaries import BAR
 from snellen.textbox.report.bucket_means import (
@@ -399,12 +399,13 @@ CLAIMS: tuple[Claim[BucketMeans], ...] = (
     ),
     Claim(
         sentence="PAFL falls for every method from simple settings to complex ones",
-        section="4.2", rule=changes("pafl"), explain=joined(_by_setting("pafl"), controls_change("pafl")), any_methods=True,
+        section="4.2", rule=changes("pafl"),
+        explain=joined_explanations(_by_setting("pafl"), controls_change("pafl")), any_methods=True,
     ),
     Claim(
         sentence="SAFL rises for most methods from simple settings to complex ones",
         section="4.2", rule=changes("safl", up=True, every=False),
-        explain=joined(_by_setting("safl"), controls_change("safl")), any_methods=True,
+        explain=joined_explanations(_by_setting("safl"), controls_change("safl")), any_methods=True,
     ),
     Claim(
         sentence="IG, LRP and DeepLIFT are near the bar in complex settings: each averages within .1 of .5",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from snellen.charts.chart import Bar, Chart, Label, Marker, MarkerShape, Shape, level, upright
+from snellen.charts.chart import Bar, Chart, Label, Marker, MarkerShape, Shape, horizontal_line, vertical_line
 from snellen.charts.legends import marker_key
 from snellen.charts.scale import Scale
 
@@ -103,9 +103,9 @@ class DotPlot:
         """Every kind of dot with its meaning, and the lines of the panels with theirs."""
         entries = [(marker_key(shape, colour), words) for shape, colour, words in self.keys]
         lines: list[tuple[str, tuple[Shape, ...], str]] = [
-            ("threshold", (upright(50, 0, 16, "threshold"),), "0.5: more than half"),
+            ("threshold", (vertical_line(50, 0, 16, "threshold"),), "0.5: more than half"),
             ("best_control", (Bar(x=0, width=100, y=0, height=16, style="shaded"),), "averages of controls"),
-            ("oracle", (upright(50, 0, 16, "oracle"),), "score of a perfect map"),
+            ("oracle", (vertical_line(50, 0, 16, "oracle"),), "score of a perfect map"),
         ]
         for attribute, shapes, words in lines:
             if any(getattr(panel, attribute) for panel in self.panels):
@@ -129,7 +129,7 @@ def cell_chart(cell: DotPlotCell, panel: DotPlotPanel, name: str) -> Chart:
         shapes.append(_bar_to(cell.bar, y=4, height=12, style="column"))
     if cell.link is not None and all(map(math.isfinite, cell.link)):
         low, high = sorted(cell.link)
-        shapes.append(level(MIDDLE, "link", start=_at(low), end=_at(high), colour="ink"))
+        shapes.append(horizontal_line(MIDDLE, "link", start=_at(low), end=_at(high), colour="ink"))
     dots = [dot for dot in cell.dots if math.isfinite(dot.value)]
     shapes += [Marker(x=_at(dot.value), y=MIDDLE, shape=dot.shape, colour=dot.colour) for dot in dots]
     if not dots and (cell.bar is None or math.isnan(cell.bar)):
@@ -155,11 +155,11 @@ def _panel_shapes(panel: DotPlotPanel) -> list[Shape]:
     shapes: list[Shape] = []
     if panel.best_control is not None and math.isfinite(panel.best_control):
         shapes.append(_bar_to(panel.best_control, y=0, height=HEIGHT, style="shaded"))
-    shapes += [upright(_at(end), 0, HEIGHT) for end in (0.0, 1.0)]
+    shapes += [vertical_line(_at(end), 0, HEIGHT) for end in (0.0, 1.0)]
     if panel.threshold is not None:
-        shapes.append(upright(_at(panel.threshold), 0, HEIGHT, "threshold"))
+        shapes.append(vertical_line(_at(panel.threshold), 0, HEIGHT, "threshold"))
     if panel.oracle is not None and math.isfinite(panel.oracle):
-        shapes.append(upright(_at(panel.oracle), 0, HEIGHT, "oracle"))
+        shapes.append(vertical_line(_at(panel.oracle), 0, HEIGHT, "oracle"))
     return shapes
 
 

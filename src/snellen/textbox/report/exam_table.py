@@ -12,12 +12,12 @@ from rich.text import Text
 from snellen.textbox.exam import summaries
 from snellen.textbox.exam.exam_results import ExamResults
 from snellen.textbox.exam.oracle import ORACLE
-from snellen.textbox.exam.scoring import Reading
+from snellen.textbox.exam.scoring import ScoreReading
 
 _KINDS = {True: "simple", False: "complex"}
 
 
-def method_table(results: ExamResults, reading: Reading = "paper") -> pd.DataFrame:
+def method_table(results: ExamResults, reading: ScoreReading = "paper") -> pd.DataFrame:
     """One row per method: average and worst bucket of PAFL, simple and complex, successes and wrong focus.
 
     The oracle comes first and the controls last; methods are ordered by their average in complex settings, or in simple
@@ -50,7 +50,7 @@ def _pooled(shares: pd.DataFrame) -> pd.Series:
 class ExamTable:
     """What rich prints for an exam: `Console().print(ExamTable(results))`."""
 
-    def __init__(self, results: ExamResults, reading: Reading = "paper") -> None:
+    def __init__(self, results: ExamResults, reading: ScoreReading = "paper") -> None:
         self._results, self._reading = results, reading
         self._methods = method_table(results, reading)
 

@@ -29,7 +29,7 @@ from snellen.textbox.report.dot_plots import (
     score,
 )
 
-Kind = Literal["simple", "complex"]
+SettingKind = Literal["simple", "complex"]
 CellAndNumbers = tuple[DotPlotCell, list[float]]
 PERFECT = "A perfect map"
 ORDER = (PERFECT, *FAMILIES)
@@ -86,10 +86,10 @@ class PaperFigures:
         return short_names(self.methods)
 
     @cached_property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[SettingKind, ...]:
         """The kinds of settings of the exam."""
         present = set(self.frame["simple"])
-        both: tuple[tuple[Kind, bool], ...] = (("simple", True), ("complex", False))
+        both: tuple[tuple[SettingKind, bool], ...] = (("simple", True), ("complex", False))
         return tuple(kind for kind, simple in both if simple in present)
 
     @cached_property
@@ -108,11 +108,11 @@ class PaperFigures:
             for row in summaries.simple_and_complex(self.frame, measure).to_dict("records")
         }
 
-    def average(self, measure: str, kind: Kind, method: str) -> float:
+    def average(self, measure: str, kind: SettingKind, method: str) -> float:
         """Over the buckets of all settings of a kind; NaN where there is none."""
         return self._overall.get((measure, kind == "simple", method), (math.nan, math.nan))[0]
 
-    def minimum(self, measure: str, kind: Kind, method: str) -> float:
+    def minimum(self, measure: str, kind: SettingKind, method: str) -> float:
         """The mean of the worst bucket of all settings of a kind; NaN where there is none."""
         return self._overall.get((measure, kind == "simple", method), (math.nan, math.nan))[1]
 
@@ -127,7 +127,7 @@ class PaperFigures:
         """Fig. 2: average and worst bucket."""
         columns_of = [(measure, kind) for measure in ("pafl", "piou") for kind in self.kinds]
 
-        def cell(measure: str, kind: Kind, method: str) -> CellAndNumbers:
+        def cell(measure: str, kind: SettingKind, method: str) -> CellAndNumbers:
             mean, low = self.average(measure, kind, method), self.minimum(measure, kind, method)
             dots = (Dot(low, "ring", "worst bucket"), Dot(mean, "dot", "average"))
             return DotPlotCell(dots=dots, link=(low, mean)), [mean, low]
@@ -151,10 +151,10 @@ class PaperFigures:
 
     def beside_published(self) -> DotPlot | None:
         """Numbers read off the paper's figures, beside measured ones; comparable in the published reading only."""
-        theirs = published_scores()
-        names = {key[0] for key in theirs}
-        ours = {plain_name(method): method for method in reversed(self.methods) if plain_name(method) in names}
-        chosen = [method for method in self.order if method in ours.values()]
+        paper_scores = published_scores()
+        names = {key[0] for key in paper_scores}
+        labels = {plain_name(method): method for method in reversed(self.methods) if plain_name(method) in names}
+        chosen = [method for method in self.order if method in labels.values()]
         if not chosen:
             return None
         columns_of = [(measure, kind) for measure in ("pafl", "piou") for kind in self.kinds]
@@ -163,19 +163,19 @@ class PaperFigures:
             name = plain_name(method)
             cells, texts = [], [self.names[method]]
             for measure, kind in columns_of:
-                published, measured = theirs[name, measure, kind, "average"], self.average(measure, kind, method)
+                published, measured = paper_scores[name, measure, kind, "average"], self.average(measure, kind, method)
                 dots = (Dot(published.value, "cross", "published", colour="rust"), Dot(measured, "dot", "measured"))
                 cells.append(DotPlotCell(dots=dots, link=(published.value, measured)))
                 texts += [score(measured), str(published)]
                 if measure == "pafl":
-                    texts += [score(self.minimum(measure, kind, method)), str(theirs[name, measure, kind, "worst"])]
+                    texts += [score(self.minimum(measure, kind, method)), str(paper_scores[name, measure, kind, "worst"])]
             rows[method] = DotPlotRow(method, tuple(cells))
             numbers.append(tuple(texts))
         columns = ["method"]
         for measure, kind in columns_of:
             columns += [f"{measure.upper()} {kind}, measured", "published"]
             columns += ["worst bucket, measured", "published"] if measure == "pafl" else []
-        source = next(iter(theirs.values())).source
+        source = next(iter(paper_scores.values())).source
         return DotPlot(
             name="published",
             title="Beside the published numbers",
@@ -190,7 +190,7 @@ class PaperFigures:
 
     # Figures 6 and 8 ---------------------------------------------------------------------------------------------------
 
-    def focus(self, kind: Kind) -> DotPlot:
+    def focus(self, kind: SettingKind) -> DotPlot:
         """Fig. 6a, or 8a: PAFL and SAFL with their spread over buckets, and some buckets one by one."""
         singles = self._singles(kind)
         spreads = {
@@ -199,7 +199,7 @@ class PaperFigures:
         }
         means = {measure: self._by_bucket(kind, measure) for measure in ("pafl", "safl")}
 
-        def cell(measure: str, kind: Kind, method: str) -> CellAndNumbers:
+        def cell(measure: str, kind: SettingKind, method: str) -> CellAndNumbers:
             mean, spread = self.average(measure, kind, method), _number(spreads[measure].get(method))
             of_buckets = [means[measure].get((setting, bucket, method), math.nan) for setting, bucket, *_ in singles]
             dots = tuple(
@@ -227,7 +227,7 @@ class PaperFigures:
             table=number_table(columns, numbers),
         )
 
-    def _singles(self, kind: Kind) -> list[tuple[str, int, str, MarkerShape, str]]:
+    def _singles(self, kind: SettingKind) -> list[tuple[str, int, str, MarkerShape, str]]:
         """Buckets that are shown one by one, where the exam has the settings that the paper chose for it."""
         markers: Iterable[tuple[MarkerShape, str]] = (
             ("ring", "blue"), ("dot", "blue"), ("box", "rust"), ("square", "rust"),
@@ -254,7 +254,7 @@ class PaperFigures:
         }
         counts = [count for count in sorted({int(visible) for visible in self.frame["visible"]}) if 1 <= count <= 3]
 
-        def cell(measure: str, kind: Kind, method: str) -> CellAndNumbers:
+        def cell(measure: str, kind: SettingKind, method: str) -> CellAndNumbers:
             values = [means[measure].get((kind == "simple", visible, method), math.nan) for visible in counts]
             pairs = zip(counts, values, strict=True)
             dots = tuple(Dot(value, _digit(n), f"{n} shown") for n, value in pairs if _is_defined(value))
@@ -279,7 +279,7 @@ class PaperFigures:
     def worst_cases(self) -> DotPlot:
         """Fig. 8b: the worst bucket, simple against complex."""
 
-        def cell(measure: str, _: Kind, method: str) -> CellAndNumbers:
+        def cell(measure: str, _: SettingKind, method: str) -> CellAndNumbers:
             simple, hard = (self.minimum(measure, kind, method) for kind in ("simple", "complex"))
             dots = (Dot(simple, "dot", "simple", colour="blue"), Dot(hard, "square", "complex", colour="rust"))
             return DotPlotCell(dots=dots, link=(simple, hard)), [simple, hard]
@@ -302,7 +302,7 @@ class PaperFigures:
     # Parts --------------------------------------------------------------------------------------------------------------
 
     def _rows(
-        self, columns: Sequence[tuple[str, Kind]], cell: Callable[[str, Kind, str], CellAndNumbers]
+        self, columns: Sequence[tuple[str, SettingKind]], cell: Callable[[str, SettingKind, str], CellAndNumbers]
     ) -> tuple[tuple[tuple[str, tuple[DotPlotRow, ...]], ...], list[tuple[str, list[float]]]]:
         """The rows of all methods in groups, and the numbers of each method."""
         cells = {method: [cell(measure, kind, method) for measure, kind in columns] for method in self.order}
@@ -310,7 +310,7 @@ class PaperFigures:
         numbers = [(self.names[method], [value for _, values in row for value in values]) for method, row in cells.items()]
         return self._grouped(rows), numbers
 
-    def _panel(self, measure: str, kind: Kind, *, threshold: bool = True) -> DotPlotPanel:
+    def _panel(self, measure: str, kind: SettingKind, *, threshold: bool = True) -> DotPlotPanel:
         controls = [value for control in self.controls if _is_defined(value := self.average(measure, kind, control))]
         return DotPlotPanel(
             title=f"{measure.upper()}, {kind}",
@@ -319,10 +319,10 @@ class PaperFigures:
             oracle=self.average(measure, kind, ORACLE) if measure[0] == "p" else None,
         )
 
-    def _of(self, kind: Kind) -> pd.DataFrame:
+    def _of(self, kind: SettingKind) -> pd.DataFrame:
         return self.frame[self.frame["simple"] == (kind == "simple")]
 
-    def _by_bucket(self, kind: Kind, measure: str) -> dict[tuple[str, int, str], float]:
+    def _by_bucket(self, kind: SettingKind, measure: str) -> dict[tuple[str, int, str], float]:
         means = summaries.bucket_means(self._of(kind), measure)
         return {(row["setting"], int(row["bucket"]), row["method"]): row["mean"] for row in means.to_dict("records")}
 

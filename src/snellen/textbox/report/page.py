@@ -26,7 +26,7 @@ from snellen.textbox.networks.verification import LEAST, MOVED, STILL
 from snellen.textbox.report import appendix, examples
 from snellen.textbox.report.claims import decide_claims
 from snellen.textbox.report.dot_plots import score
-from snellen.textbox.report.figures import Kind, PaperFigures
+from snellen.textbox.report.figures import PaperFigures, SettingKind
 
 IDENTIFIED = ("integrated-gradients", "gradient", "lrp-z", "deeplift-rescale", "grad-cam", "occlusion", "edge")
 """Methods whose maps are shown side by side in all settings, with those of the oracle and of the best method."""
@@ -171,7 +171,7 @@ def _verdict(results: ExamResults, figures: PaperFigures) -> list[dict[str, Any]
     return verdicts
 
 
-def _defined_averages(figures: PaperFigures, kind: Kind, methods: Iterable[str]) -> dict[str, float]:
+def _defined_averages(figures: PaperFigures, kind: SettingKind, methods: Iterable[str]) -> dict[str, float]:
     averages = {method: figures.average("pafl", kind, method) for method in methods}
     return {method: average for method, average in averages.items() if not math.isnan(average)}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeVar
 
-from snellen.papers.claims import Claim, ClaimResult, MissingError, RuleResult, joined
+from snellen.papers.claims import Claim, ClaimResult, MissingError, RuleResult, joined_explanations
 from snellen.textbox.exam.summaries import BAR
 from snellen.textbox.exam.variations import VariationResult
 from snellen.textbox.report.bucket_means import (
@@ -146,7 +146,7 @@ def _falls(section: str, networks: str, scores: Sequence[str] = ("pafl", "piou")
             sentence=f"{networks}: {score.upper()} {STATISTICS[worst]} falls for every method from simple settings to "
             "complex ones",
             rule=_of_varied(changes(score, worst=worst)),
-            explain=joined(_by_plain_networks(changes(score, worst=worst)), _of_varied(controls_change(score))),
+            explain=joined_explanations(_by_plain_networks(changes(score, worst=worst)), _of_varied(controls_change(score))),
         )
         for score, worst in product(scores, (False, True))
     ]
