@@ -28,8 +28,10 @@ class Reference:
     """Family names; the last is `others` where the line has `et al.`"""
     title: str
     venue: str
+    """Empty where the line names none."""
     year: str
     arxiv: str
+    """The number on arXiv; empty without one."""
 
     @property
     def url(self) -> str:
@@ -37,7 +39,12 @@ class Reference:
         return f"https://arxiv.org/abs/{self.arxiv}" if self.arxiv else ""
 
     def bibtex(self, names: Sequence[str] = ()) -> str:
-        """The BibTeX entry. `names` are full names of authors; they replace the family names that they end with."""
+        """The BibTeX entry.
+
+        Args:
+            names: Full names of authors, which replace the family names that they end with.
+
+        """
         left, full = list(names), []
         for family in self.authors:
             full_name = next((name for name in left if name.split()[-1] == family), None)

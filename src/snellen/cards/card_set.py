@@ -35,12 +35,19 @@ class CardSet:
     run: Readable
     cards: tuple[Card, ...]
     trust: Mapping[str, Trust]
+    """By label of the metric."""
     notes: tuple[str, ...] = ()
     """Warnings about the runs, such as that one is unfinished."""
 
     @staticmethod
     def of(run: Readable, findings: MethodFindings | None = None) -> CardSet:
-        """The cards of a run; `findings` are the results of `methodology`, if it was measured."""
+        """The cards of a run.
+
+        Args:
+            run: The run.
+            findings: The results of `methodology`, where it was measured.
+
+        """
         refuse_unfit(run)
         spec = run.record.spec
         verdicts = run.verdicts()
@@ -116,9 +123,16 @@ def card(
     *,
     people: bool = False,
 ) -> Card:
-    """The card of one method: its prose, the verdicts of papers, and what was measured, if anything was.
+    """The card of one method: its prose, the verdicts of papers, and what was measured.
 
-    `people` is whether a study was joined to the run, also if this method was not in it.
+    Args:
+        name: The registered name.
+        label: The name with its settings.
+        measured: Evidence from a run, and from people.
+        findings: The measured attributes of methodology.
+        source: The run; None without one.
+        people: Whether a study was joined to the run, also if this method was not in it.
+
     """
     facts, prose = _facts(name, label), prose_of(name)
     evidence = (*measured, *literature_of(name))

@@ -43,9 +43,12 @@ class MetricScale:
     """What all charts of one metric share: the scale, and the means of the controls."""
 
     scale: Scale | None
+    """None where no number is defined."""
     controls: Mapping[str, float]
+    """By label of a control, its mean."""
     higher_is_better: bool
     settings: Mapping[str, Any]
+    """Of the metric."""
 
     def strip(self, card: Card, evidence: Evidence) -> Chart | None:
         """The strip of one method; None where no number is known."""

@@ -19,9 +19,11 @@ class TestRow:
 
     metric: str
     title: str
+    """Name of the test."""
     arrow: str
     summary: str
     marks: tuple[str, ...]
+    """Doubts about the metric."""
 
     def of(self, card: Card) -> Evidence | None:
         """The evidence of one method; none where the metric was not run on it."""
@@ -44,6 +46,7 @@ class AttributeGap:
     attribute: Priority
     best: Card
     worst: Card
+    """The cards with the highest and the lowest grade."""
 
     @property
     def size(self) -> float:

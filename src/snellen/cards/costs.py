@@ -32,13 +32,16 @@ INSTANT = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class MapCost:
-    """The cost of one map of a single image: the median time over `repeats` images, and the growth of memory at the peak."""
+    """The cost of one map of a single image."""
 
     seconds: float
+    """The median over `repeats` images."""
     repeats: int
     forward: int
     backward: int
+    """Counted passes of one image."""
     memory_mib: float | None
+    """Growth of memory at the peak, in MiB; None where it is not measured."""
 
 
 def measure_cost(method: Method, loaded: LoadedRun, on_pass: Callable[[Passes], None] | None = None) -> MapCost:
@@ -136,9 +139,9 @@ def agnosticism(needs: Collection[str], images: int, problem: str | None) -> Fin
     """The finding on model agnosticism: what a method needs, and whether it could explain this model.
 
     Args:
-        needs: the method's trait, which the contract suite tests.
-        images: how many images were explained.
-        problem: why the method failed; None if it did not.
+        needs: The method's trait, which the contract suite tests.
+        images: How many images were explained.
+        problem: Why the method failed; None if it did not.
     """
     inside = sorted(set(needs) & {"layer", "relu"})
     if inside or "gradients" in needs:

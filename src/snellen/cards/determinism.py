@@ -22,10 +22,10 @@ def repetitions(weight: float, images: int, seeds: int, budget: float) -> tuple[
     At least one image with two seeds; then more seeds, and then more images, within the budget.
 
     Args:
-        weight: the cost of one map, in forward passes.
-        images: at most so many images.
-        seeds: at most so many other seeds.
-        budget: forward passes for all repeated maps.
+        weight: The cost of one map, in forward passes.
+        images: At most so many images.
+        seeds: At most so many other seeds.
+        budget: Forward passes for all repeated maps.
     """
     if seeds * weight > budget:
         return 1, max(2, int(budget // weight))

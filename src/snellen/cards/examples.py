@@ -15,20 +15,25 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class ExamplePicture:
-    """A picture, its CSS class, and its description for screen readers."""
+    """A picture of the page, which holds each once."""
 
     name: str
+    """Its CSS class."""
     uri: str
+    """The picture as a data URI."""
     words: str
+    """The description for screen readers."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """A photograph, a method's map of it, and the map over the photograph; missing ones are left out."""
+    """A photograph with a method's map of it."""
 
     caption: str
     signed: bool
+    """Whether the map is drawn in two colours."""
     pictures: tuple[ExamplePicture, ...]
+    """Photograph, map, and map over the photograph, without those that are missing."""
 
     @property
     def map(self) -> ExamplePicture | None:

@@ -42,6 +42,7 @@ class LoadedRun:
     run: Run
     classifier: Classifier
     samples: Samples
+    """The images of the run."""
     methods: Mapping[str, Method]
     """By label, the methods that explained every image."""
     observer: Observer

@@ -40,11 +40,13 @@ NOT_TESTED = "Not tested."
 
 @dataclass(frozen=True)
 class CardLink:
-    """A link to a work or a program: its role, its name, and its address (empty if it is not online)."""
+    """A link to a work or a program."""
 
     role: str
+    """Such as `Original Paper`; may be empty."""
     name: str
     url: str
+    """Empty where the work is not online."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,7 @@ class CardResult:
     verdict: Verdict
     sentence: str
     url: str = ""
+    """Of the work that defines the test."""
 
 
 @dataclass(frozen=True, kw_only=True)

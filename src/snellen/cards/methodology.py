@@ -83,14 +83,14 @@ def measure(
     Costly methods get fewer images and fewer values, but always two seeds and one value of every setting.
 
     Args:
-        run: the run.
-        observer: receives progress.
-        images: at most so many images are explained again, with other seeds and other settings.
-        seeds: at most so many other seeds.
-        passes: forward passes per method, about (see `PASSES`).
-        classifier: needed only for a run made from Python objects; else loaded by the run's settings.
-        samples: likewise.
-        trust: whether to load the model of a run that was not made on this machine.
+        run: The run.
+        observer: Receives progress.
+        images: At most so many images are explained again, with other seeds and other settings.
+        seeds: At most so many other seeds.
+        passes: Forward passes per method, about (see `PASSES`).
+        classifier: Needed only for a run made from Python objects; else loaded by the run's settings.
+        samples: Likewise.
+        trust: Whether to load the model of a run that was not made on this machine.
     """
     for name, value, minimum in (("images", images, 1), ("seeds", seeds, 2), ("passes", passes, 0)):
         if value < minimum:

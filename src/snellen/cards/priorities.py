@@ -34,24 +34,33 @@ class Profile:
     """The priorities of one role, from interviews with people in that role."""
 
     name: str
+    """As on the command line, such as `radiologist`."""
     user: str
+    """Their number in the paper, such as U9."""
     role: str
     task: str
     levels: Mapping[Priority, Level]
+    """By attribute; those that are missing are unimportant."""
     note: str = ""
+    """What a reader should know of the interview."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Priorities:
-    """A level for each attribute (unimportant by default), and two conditions: seconds per image, and a black box.
+    """What a user needs of a method: a level for each attribute, and two conditions.
 
     `people` has a level like an attribute: whether people could do more with the maps, according to a study.
+
     """
 
     levels: Mapping[Priority, Level]
+    """By attribute; those that are missing are unimportant."""
     avoid_cost: float | None = None
+    """The most seconds that a map may take; None for no limit."""
     black_box: bool = False
+    """Whether only the model's outputs are available."""
     profile: Profile | None = None
+    """The role that they started from."""
 
     def __post_init__(self) -> None:
         if not self.weighed and self.avoid_cost is None and not self.black_box:

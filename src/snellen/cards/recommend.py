@@ -49,9 +49,12 @@ class Need:
     """A need, which is an essential attribute or a condition, and whether a method meets it."""
 
     name: str
+    """Of the attribute or condition."""
     state: NeedState
     words: str
+    """Why it has this state."""
     grade: Grade | None = None
+    """None for a condition."""
 
     @property
     def short(self) -> float:
@@ -63,23 +66,30 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One attribute in which two methods differ; `weighed` is its contribution to the difference of scores."""
+    """One attribute in which two methods differ."""
 
     attribute: Priority
     own: float
+    """The grade of the method, turned round where the attribute is unwanted."""
     other: float
+    """The same of the other method."""
     method: str
+    """Label of the other method."""
     weighed: float
+    """Its contribution to the difference of the scores."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankedMethod:
-    """A method with its rank (`place`, from 1), and the reasons for it."""
+    """A method with its rank, and the reasons for it."""
 
     place: int
+    """The rank, from 1."""
     card: Card
     score: float
+    """The weighted mean of its grades; NaN where no attribute counts."""
     state: NeedState
+    """The worst state of its needs."""
     needs: tuple[Need, ...]
     shares: Mapping[Priority, float]
     """By attribute that counts, its grade as it enters the score: 1 − grade if unwanted, ½ if not known."""
@@ -105,6 +115,7 @@ class Recommendation:
     card_set: CardSet
     priorities: Priorities
     places: tuple[RankedMethod, ...]
+    """In the order of their ranks."""
     holds: float
     """The share of rankings with random weights in which the first three are the same, in the same order."""
 

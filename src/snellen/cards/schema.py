@@ -35,12 +35,15 @@ class Prose:
     title: str
     developers: tuple[str, ...]
     references: tuple[str, ...]
+    """Keys of citations."""
     implementations: Mapping[str, str]
+    """By name, the address."""
     aliases: tuple[str, ...]
     directness: Directness | None
     """None if it was not judged."""
     summary: str
     methodology: str
+    """How the method works, in a paragraph or two."""
     sections: Mapping[Attribute, str]
     """The five attributes of methodology, each in a paragraph or two."""
 
@@ -54,7 +57,9 @@ class EvidenceSource:
     """A run's identity, a citation, or the title of a study."""
     model: str
     data: str
+    """The images, in words."""
     settings: str = ""
+    """Such as target and seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,21 +67,33 @@ class Evidence:
     """One test of one method. Numbers are NaN, and `n` is 0, where the source has none, such as the literature."""
 
     attribute: Priority
+    """Of the saliency card, or `people`."""
     test: str
+    """Its name on the saliency card, or the label of the metric."""
     metric: str | None
+    """Its label; None in the literature."""
     verdict: Verdict
     reason: str
+    """Why this verdict."""
     source: EvidenceSource
     rule: str = ""
+    """The rule of the verdict, in words."""
     mean: Number = float("nan")
     low: Number = float("nan")
     high: Number = float("nan")
+    """Mean and ends of its 95 % interval."""
     n: int = 0
+    """Images, or people, with a defined score."""
     undefined: int = 0
+    """Images whose score is NaN."""
     higher_is_better: bool | None = None
+    """None where nothing was measured."""
     against: tuple[PairedDifference, ...] = ()
+    """The difference from each control."""
     advice: str = ""
+    """What would settle an inconclusive verdict."""
     trust: Trust | None = None
+    """In the metric; None for people and the literature."""
     summary: str = ""
     """What the metric's number means, in one sentence."""
     note: str = ""
@@ -120,25 +137,31 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One attribute of methodology, measured: a word, a sentence with the numbers, and a share between 0 and 1 or NaN."""
+    """One attribute of methodology, measured."""
 
     attribute: Attribute
     word: str
+    """The result in a word or two."""
     sentence: str
     share: Number
+    """The grade of the attribute, from 0 to 1; NaN where it is not known."""
     numbers: Mapping[str, Loose] = field(default_factory=dict)
+    """What was measured, by name, as JSON can hold it."""
     source: EvidenceSource | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grade:
-    """An attribute as a number between 0 and 1 (NaN: not known), a word, and the reason (see `grades`)."""
+    """The grade of an attribute (see `grades`)."""
 
     attribute: Priority
     share: Number
+    """From 0 to 1; NaN where it is not known."""
     word: str
+    """good, mixed, poor or not known."""
     reason: str
     weight: Number
+    """Sum of the weights of the tests that count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,12 +175,16 @@ class Card:
     control: bool
     prose: Prose
     claims: str
+    """The traits of the method, in words."""
     needs: tuple[str, ...]
+    """What the method needs beyond outputs."""
     evidence: tuple[Evidence, ...]
     findings: Mapping[Attribute, Finding]
+    """The measured attributes of methodology."""
     grades: Mapping[Priority, Grade]
     """Of the ten attributes, and of `people` where a study was joined to the run."""
     source: EvidenceSource | None
+    """The run; None for a card without a run."""
 
     def measured(self, attribute: Priority) -> tuple[Evidence, ...]:
         """Evidence from the run, and from people who saw the maps."""

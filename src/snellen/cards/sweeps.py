@@ -41,8 +41,11 @@ class SettingTrial:
     """One setting of one method of the run changed to one other value."""
 
     setting: str
+    """Its name."""
     value: str
+    """As on the command line."""
     method: Method
+    """The method with this value."""
     weight: float
     """The cost of one map and its scores, in forward passes."""
 

@@ -40,16 +40,18 @@ RING, CROSS, NUMBER = 0.86, 0.86, 1.67
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """A straight line."""
+    """A straight line; `x1` and `x2` are per cent, `y1` and `y2` pixels."""
 
     x1: Number
     x2: Number
     y1: Number
     y2: Number
     style: str = "base"
+    """A name in `STYLES`, as in all shapes."""
     colour: str = ""
     """A name in `COLOURS`, for styles whose colour is `OWN`."""
     dash: str = ""
+    """Lengths of strokes and gaps in pixels, such as "3 2"; empty for a whole line."""
 
     def svg(self) -> Markup:
         """The line as SVG."""
@@ -97,6 +99,7 @@ class Marker:
     shape: MarkerShape = "dot"
     colour: str = "ink"
     radius: Number = 4.2
+    """Pixels."""
     faint: bool = False
     """Whether it is half transparent, so that dots which overlap stay visible."""
 
@@ -181,6 +184,7 @@ class Inset:
     x: Number
     y: Number
     width: Number
+    """Of the inner chart."""
 
     def svg(self) -> Markup:
         """The inner chart as SVG."""
@@ -199,6 +203,7 @@ class Chart:
     description: str
     """What the chart shows, for people who cannot see it."""
     shapes: tuple[Shape, ...]
+    """From back to front."""
     height: Number
     """Pixels."""
     width: Number | None = None

@@ -53,12 +53,15 @@ class Style:
     """How one kind of shape is painted; colours are names in `COLOURS`, or `OWN`."""
 
     stroke: str | None = None
+    """None for no line."""
     fill: str | None = None
+    """None for an empty shape."""
     width: Number = 1.0
     """Of the stroke, in pixels."""
     dash: str = ""
     """Lengths of strokes and gaps in pixels, such as "3 2"."""
     opacity: Number = 1.0
+    """Of the fill, from 0 to 1."""
     size: Number = 11.0
     """Of text, in pixels."""
     bold: bool = False

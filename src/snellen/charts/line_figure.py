@@ -19,6 +19,7 @@ class LineStyle:
     colour: str
     """A name in `COLOURS`."""
     dash: str = ""
+    """Lengths of strokes and gaps in pixels; empty for a whole line."""
     dots: bool = False
     """Whether each point has a dot."""
 

@@ -40,7 +40,7 @@ def lightness(colours: UInt8[np.ndarray, "*any 3"]) -> Float[np.ndarray, "*any"]
 
 
 def _evenly_light(anchors: Sequence[tuple[int, int, int]], end: float | None = None) -> UInt8[np.ndarray, "256 3"]:
-    """A table of 256 colours through the anchors in which every step changes the lightness by the same amount."""
+    """A table of 256 colours through the anchors, whose lightness changes by the same amount in every step."""
     places = np.linspace(0, 1, len(anchors))
     fine = np.linspace(0, 1, 4096)
     path = np.stack([np.interp(fine, places, [anchor[channel] for anchor in anchors]) for channel in range(3)], axis=1)

@@ -16,6 +16,7 @@ class Scale:
 
     low: Number
     high: Number
+    """The values at the two ends."""
     margin: Number = 3.0
     """Empty space at both ends, in per cent of the line."""
 
@@ -78,6 +79,7 @@ class PlotArea:
 
     across: Scale
     up: Scale
+    """The scales of the two axes."""
     top: Number
     """Pixels from the top of the chart to the top of the rectangle."""
     height: Number

@@ -27,10 +27,12 @@ class Estimate:
     mean: Number
     low: Number = math.nan
     high: Number = math.nan
+    """Ends of the interval; NaN where there is none."""
     colour: str = "ink"
     """A name in `COLOURS`."""
     shape: MarkerShape = "dot"
     radius: Number = 5.0
+    """Of the marker, in pixels."""
 
     def shapes(self, scale: Scale, y: Number) -> list[Shape]:
         """A bar for the interval and a marker for the mean, `y` pixels from the top."""
@@ -143,7 +145,9 @@ class TickName:
     text: str
     x: Number
     anchor: Anchor
+    """Which end of the text is at `x`."""
     row: int
+    """Counted from 0, downwards."""
 
 
 def place_names(ticks: Mapping[str, Number], width: int = NARROWEST) -> list[TickName]:

@@ -20,14 +20,18 @@ class Fixture:
     model: nn.Module
     inputs: Float[Tensor, "samples channels height width"]
     targets: Int[Tensor, " samples"]
+    """The explained output of each sample."""
     maps: Float[Tensor, "samples height width"]
     truth: Bool[Tensor, "samples height width"] | None = None
+    """Where the evidence is, for metrics that need it."""
     explain: PlainMethod | None = None
     """The method that made the maps, for metrics that run it again."""
     batch: int = 64
     """Number of samples that a toolkit processes at a time."""
     variants: Mapping[str, nn.Module] = field(default_factory=dict)
+    """Other models by name, for metrics that compare with them."""
     seed: int = 0
+    """Of the random draws of Snellen."""
     independent: bool = False
     """Whether each output is a label with a sigmoid of its own; otherwise classes are exclusive."""
 

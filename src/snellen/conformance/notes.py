@@ -11,6 +11,7 @@ class Note:
 
     toolkit: str
     cases: tuple[str, ...]
+    """Their ids."""
     text: str
 
 

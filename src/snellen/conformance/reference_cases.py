@@ -28,6 +28,7 @@ class CaseResult:
     """The result of one reference case with one toolkit."""
 
     outcome: Literal["right", "wrong", "not offered", "error"]
+    """Whether the score is right."""
     detail: str = ""
     """The wrong value, or the error message."""
 
@@ -44,13 +45,16 @@ class ReferenceCase:
     id: str
     metric: str
     kind: CaseKind
+    """What the case is about."""
     sentence: str
     """What the fixture is."""
     expected: Expected
     because: str
     """Derivation of the expected value, in one line."""
     compute: Callable[[Toolkit], Sequence[float]]
+    """Computes the scores with a toolkit."""
     tolerance: float = 1e-5
+    """The largest difference that still counts as equal."""
 
     def run(self, toolkit: Toolkit) -> CaseResult:
         """Computes the scores and compares them; an exception of the toolkit becomes an error in its column."""
@@ -178,7 +182,7 @@ def same(
     """Two fixtures have the same scores; the value is the largest difference.
 
     Args:
-        back: undoes a permutation of the samples of `second`.
+        back: Undoes a permutation of the samples of `second`.
     """
 
     def compute(toolkit: Toolkit) -> list[float]:

@@ -29,6 +29,7 @@ class Conformance:
     cases: tuple[ReferenceCase, ...]
     toolkits: tuple[Toolkit, ...]
     results: tuple[tuple[CaseResult, ...], ...]
+    """By case, a result per toolkit."""
     date: datetime.date
 
     @property
@@ -153,9 +154,9 @@ def conform(
     """Runs the reference cases with Snellen and other toolkits.
 
     Args:
-        neighbours: names of the other toolkits.
-        only: some cases instead of all.
-        on_progress: called with the id of each case before it runs.
+        neighbours: Names of the other toolkits.
+        only: Some cases instead of all.
+        on_progress: Called with the id of each case before it runs.
     """
     toolkits = tuple(toolkit(name) for name in ("snellen", *neighbours))
     cases = reference_cases() if only is None else tuple(only)

@@ -32,6 +32,7 @@ class Toolkit:
     name: str
     version: str
     offers: Mapping[str, Compute]
+    """By name of the metric."""
 
     def compute(self, metric: str, fixture: Fixture, settings: MetricSettings = NONE, *, copied: bool = True) -> list[float]:
         """The toolkit's scores; it receives a copy of the fixture, because some toolkits modify their arguments."""

@@ -20,6 +20,7 @@ class RuleResult:
 
     holds: bool
     numbers: str = ""
+    """Empty where the rule reports none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,7 @@ class ClaimResult:
     section: str
     """Of the paper; empty where the paper has only one table."""
     sentence: str
+    """The claim in words."""
     holds: bool | None
     """None where too little was measured to decide."""
     numbers: str
@@ -52,7 +54,9 @@ class Claim(Generic[Data]):
 
     sentence: str
     rule: Callable[[Data], RuleResult]
+    """Decides the claim."""
     section: str = ""
+    """Of the paper; empty where the paper has only one table."""
     explain: Callable[[Data], str] | None = None
     """Measures what may explain why the claim does not hold."""
     note: str = ""

@@ -37,7 +37,9 @@ class ClaimComparison:
 
     claim: Claim[TableValues]
     published: ClaimResult
+    """Decided from the paper's numbers."""
     measured: ClaimResult
+    """Decided from the numbers measured here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +48,16 @@ class TableComparison:
 
     table: PublishedTable
     published: TableValues
+    """The paper's numbers."""
     measures: Mapping[CellKey, Measure]
+    """By cell of the table, the function that computes its number."""
     images: int
     """Number of images."""
     classifier: str
     source: str
     """Where the images come from."""
     methods: tuple[str, ...]
+    """The paper's names of those that were run."""
     skipped: Mapping[str, str]
     """By method why it was not run."""
 

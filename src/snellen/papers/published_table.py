@@ -58,9 +58,11 @@ class TableBlock:
     """A block of rows of a published table, with the settings that differ from block to block."""
 
     title: str = ""
+    """Heading in a terminal; empty where the table has one block."""
     published: str = ""
     """Name of the block in the paper's file."""
     settings: Mapping[str, str] = field(default_factory=dict)
+    """Of the run, such as its target."""
     variations: tuple[Mapping[str, str | int], ...] = ({},)
     """Further settings. The first is run unless more are requested; a `seed` among them is added to the run's."""
 
@@ -70,13 +72,16 @@ class PublishedTable:
     """A published table and the protocol that makes it."""
 
     name: str
+    """As on the command line, such as `zhang2024-table1`."""
     cite: str
+    """The key of the reference."""
     title: str
     file: str
     """Name of the CSV file with the paper's numbers."""
     methods: Mapping[str, str]
     """Snellen's methods by the paper's names."""
     columns: Mapping[str, PublishedColumn]
+    """By the paper's name of the metric."""
     blocks: tuple[TableBlock, ...]
     claims: tuple[Claim[TableValues], ...]
     differs: tuple[str, ...]
@@ -86,6 +91,7 @@ class PublishedTable:
     subject: Mapping[str, str] = field(default_factory=dict)
     """Settings that replace the default model and images."""
     read_row: Callable[[Mapping[str, str]], tuple[CellKey, float]] = read_row
+    """Reads a row of the file: cell and number."""
 
     def published(self) -> TableValues:
         """The paper's numbers."""

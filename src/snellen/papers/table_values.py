@@ -17,6 +17,7 @@ class TableValues:
     """A published or a measured table; numbers that were not published or measured are absent."""
 
     cells: Mapping[CellKey, float]
+    """By block, method and metric."""
 
     def get(self, block: str, method: str, metric: str) -> float:
         """One number; `MissingError` names the method and the metric that have none."""

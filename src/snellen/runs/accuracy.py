@@ -16,10 +16,12 @@ class Accuracy:
     """The share of labelled images that the classifier is right about, with its 95 % interval (Wilson) and a remark."""
 
     correct: int
+    """How many images the classifier is right about."""
     n: int
     """How many labelled images."""
     low: float
     high: float
+    """Ends of the interval of the share."""
     chance: float
     """The share that guessing would reach."""
     remark: str

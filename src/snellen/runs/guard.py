@@ -115,9 +115,10 @@ _PLAIN = (bool, int, float, str, tuple, type(None))
 
 
 class _ClassifierCopy:
-    """A copy of a classifier: the values of its tensors, and the mode, hooks and parts of each of its modules.
+    """A copy of a classifier, to compare with and restore from: tensors, mode, hooks and parts of each module.
 
     `own_changes` names what the model changes in its own passes, such as a counter; that is not compared.
+
     """
 
     def __init__(self, classifier: Classifier, own_changes: set[str]) -> None:
@@ -224,7 +225,7 @@ def _tensors(classifier: Classifier) -> dict[str, Tensor]:
 
 
 def _changes(module: nn.Module, held: Mapping[str, Any]) -> Iterator[str]:
-    """What differs in a module itself; other attributes, which a forward pass may write, are not compared."""
+    """What differs in a module itself; attributes that a forward pass may write are not compared."""
     now = vars(module)
     if now.get("training") != held.get("training"):
         yield "the mode (train or eval)"

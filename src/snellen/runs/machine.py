@@ -13,7 +13,7 @@ import torch
 
 
 def machine() -> dict[str, str | int | float | None]:
-    """The computer, as far as it matters for timings."""
+    """What timings depend on: processor, memory in GiB, threads, graphics card, system and versions."""
     memory = None
     with contextlib.suppress(ValueError, OSError, AttributeError):
         memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)

@@ -20,12 +20,15 @@ class NumberError:
     mean: float
     """Mean of |estimate - true number|."""
     n: int
+    """How many labelled images."""
     low: float | None
     """None with a single image."""
     high: float | None
+    """Ends of the interval of the mean."""
     r2: float | None
     """1 - (sum of squared errors) / (that of always saying the mean of the true numbers); None where these are all equal."""
     unit: str
+    """Of the numbers; empty where it is not stated."""
     remark: str
     """A sentence about the error; empty where it needs none."""
     doubtful: bool

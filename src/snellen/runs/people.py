@@ -47,6 +47,7 @@ class ArmMean:
     method: str
     """A method's label, or `none`."""
     presentation: str
+    """How the maps were shown, such as `overlay`; `photograph` without maps."""
     people: int
     """How many participants."""
     mean: Number
@@ -80,9 +81,13 @@ class MethodStanding:
     """The verdict on the method of one arm, by the rule of the outcome, and what it rests on."""
 
     method: str
+    """The method's label."""
     presentation: str
+    """How the maps were shown."""
     verdict: str
+    """pass, fail, inconclusive or not counted."""
     reason: str
+    """Why, in words."""
     against: tuple[ArmContrast, ...]
     """The contrasts that decide the verdict."""
     others: tuple[ArmContrast, ...] = ()
@@ -96,13 +101,16 @@ class TaskOutcome:
     """One task or questionnaire of a study."""
 
     name: str
+    """Of the task or questionnaire."""
     kind: Literal["ability", "sharpness", "scale"]
+    """What participants can do, how sharp they find maps, or a questionnaire."""
     score: str
     """What the score is, in words."""
     higher_is_better: bool
     rule: str
     """The rule of its verdicts, in words."""
     arms: tuple[ArmMean, ...]
+    """One for every arm, with or without maps."""
     standings: tuple[MethodStanding, ...]
     """One for every arm with maps."""
 
@@ -117,7 +125,9 @@ class MetricLink:
     """Whether a metric predicts how well people do in a task, image by image (see `study.joining.agreement`)."""
 
     task: str
+    """Name of the task."""
     metric: str
+    """Label of the metric."""
     word: str
     """predicts, opposite, no sign or too few."""
     estimate: Number
@@ -140,16 +150,20 @@ class StudyResult:
     digest: str
     """Of the study: protocol, stimuli and questionnaires."""
     source: Literal["human", "simulated"]
+    """Whether people answered, or simulated participants."""
     begun: str
     ended: str
     """Days of the first and the last answer; empty where there is none."""
     design: str
+    """`between` or `within` subjects."""
     people: int
     """Participants who count."""
     left_out: int
     """Participants who do not, by the rule that the study stated beforehand."""
     outcomes: tuple[TaskOutcome, ...]
+    """One per task and questionnaire."""
     links: tuple[MetricLink, ...]
+    """One per task and metric."""
     images: pd.DataFrame
     """The columns of `COLUMNS`: per image, method and task, people's mean score."""
 
@@ -214,7 +228,7 @@ def read_people(folder: Path) -> tuple[StudyResult, ...]:
 
 
 def merge_studies(studies_by_run: Iterable[tuple[StudyResult, ...]]) -> tuple[StudyResult, ...]:
-    """The studies of several runs, each once; results of people are taken before simulated ones of the same study."""
+    """The studies of several runs, each once; answers of people take precedence over simulated ones of the same study."""
     merged: dict[str, StudyResult] = {}
     for study in (study for studies in studies_by_run for study in studies):
         if study.digest not in merged or (study.source == "human" and merged[study.digest].source == "simulated"):

@@ -41,7 +41,9 @@ class PassSeconds:
     """Seconds per image of a forward pass, and of the backward pass after it."""
 
     forward: float
+    """Of a forward pass."""
     backward: float
+    """Of the backward pass after it."""
 
     def seconds(self, passes: Passes) -> float:
         """How long these passes should take."""
@@ -169,7 +171,7 @@ def missing_requirement(
 
 
 def missing_input(metric: Metric, *, truths: bool, labels: bool, recipe: bool, checkpoints: bool) -> str | None:
-    """The same for what a user gives beside the classifier, whatever the classifier offers."""
+    """What a metric needs beside the classifier (truths, labels, recipe, checkpoints) and does not have, with the remedy."""
     needs = traits(metric).needs
     # Whether trained variants are needed depends on the settings of the metric, not on the method.
     trains = isinstance(metric, NeedsVariants) and bool(metric.trained_variants(METHODS.build("constant")))
@@ -210,7 +212,7 @@ def _missing(plugin: Method | Metric, classifier: Classifier) -> str:
 
 
 def _lack(classifier: Classifier) -> str:
-    """A clause that says what the classifier does not offer."""
+    """A clause that says which of gradients and layers the classifier lacks."""
     if classifier.no_gradient_reason and "gradients" not in classifier.offers:
         return f"'{classifier.name}' gives no gradients ({classifier.no_gradient_reason})"
     return f"'{classifier.name}' {'has' if classifier.offers else 'is a black-box function and has'} no such thing"
@@ -292,7 +294,7 @@ def resolve_targets(
 
 
 def class_index(target: str | int, classifier: Classifier, classes: int) -> int:
-    """The column of a class that is named, or stated by its number; the only column of a number is called up."""
+    """The column of the outputs that a target names by class name or number; `up` names the only column of a number."""
     if target == "up" and isinstance(classifier.head, Number):
         return 0
     if isinstance(target, str) and classifier.classes and target in classifier.classes:

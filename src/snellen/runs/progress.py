@@ -72,7 +72,9 @@ class Relay:
 
     observer: Observer
     title: str = ""
+    """Stands before the name of every stage; empty for none."""
     shows: Callable[[str], bool] = lambda text: True
+    """Whether a note is passed on."""
 
     def note(self, text: str) -> None:
         """Passed on as it is, if `shows` says so."""

@@ -66,6 +66,7 @@ class Cost(Record):
     seconds: Seconds
     forward: Count
     backward: Count
+    """Counted passes of one image each."""
     model_seconds: Seconds
     """Seconds inside the model."""
     shared_forward: Count
@@ -78,21 +79,30 @@ class Refusal(Record):
     """Why a metric cannot be scored on the maps of a method."""
 
     key: str
+    """A hash of the metric and its settings."""
     problem: str
+    """The reason in words."""
 
 
 class UnitRecord(Record):
     """A finished unit: one method on one shard of the samples."""
 
     map_key: str
+    """A hash of all that the maps depend on."""
     method: str
+    """Its label."""
     samples: tuple[str, ...]
+    """Their ids."""
     maps: PlainName
+    """The file of the maps."""
     scores: PlainName
+    """The file of the scores."""
     metrics: dict[str, str]
     """The key of each metric that was computed, by label."""
     refused: dict[str, Refusal] = {}
+    """By label of the metric."""
     metric_costs: dict[str, Cost]
+    """By label of the metric."""
     cost: Cost | None = None
     """Of the maps; None where an earlier unit computed them."""
 
@@ -103,6 +113,7 @@ class MapsRecord(Record):
     source: str
     """Where they were read from."""
     count: Count
+    """How many maps."""
     digest: str
     """Of all maps, each with its picture and target."""
 
@@ -111,13 +122,21 @@ class MethodSpec(Record):
     """A method of the run with its settings and the traits that pages need."""
 
     label: str
+    """The name with all settings that are not the defaults."""
     name: str
+    """The registered name."""
     params: dict[str, Any]
+    """All settings, as JSON."""
     control: bool
+    """Whether its maps contain no information about the model."""
     signed: bool | None = None
+    """Whether a negative value means evidence against the target."""
     summary: str
+    """What its number means, in one sentence."""
     cite: str
+    """The key of its reference."""
     version: int
+    """Of its code."""
     maps: MapsRecord | None = None
     """The maps made elsewhere that stand in place of a method."""
 
@@ -126,23 +145,31 @@ class MetricSpec(Record):
     """A metric of the run with its settings and the traits that verdicts and pages need."""
 
     label: str
+    """The name with all settings that are not the defaults."""
     name: str
+    """The registered name."""
     params: dict[str, Any]
+    """All settings, as JSON."""
     attribute: Attribute
+    """Of the saliency card."""
     higher_is_better: bool
     bounds: tuple[float | None, float | None]
     """The lowest and the highest possible score; None where there is no such end."""
     undefined: str
     """When the score is NaN, in words."""
     test: str | None = None
+    """The test of the saliency card that it answers."""
     formula: str = ""
     tolerance: float | None = None
     """For an axiom: how far from the best value still passes."""
     points: tuple[str, ...] | None = None
     """The names of the points of its curve, where these are not evenly spaced on one axis."""
     summary: str
+    """What its number means, in one sentence."""
     cite: str
+    """The key of its reference."""
     version: int
+    """Of its code."""
 
 
 class Spec(Record):
@@ -153,12 +180,17 @@ class Spec(Record):
     """Maps made of the truth, shown beside the methods and never judged."""
     metrics: tuple[MetricSpec, ...]
     target: str | int
+    """What maps explain."""
     condition: str | None = None
+    """How all images were changed first."""
     seed: Count
+    """Of every random draw."""
     shard: Annotated[int, Field(ge=1)]
     """Images per unit."""
     precision: str
+    """Of the numbers inside the model."""
     compiled: bool = False
+    """Whether the forward pass was compiled."""
 
     @property
     def versions(self) -> dict[str, int]:
@@ -185,18 +217,23 @@ class ClassifierRecord(Record):
 
     name: str
     fingerprint: str
+    """A hash of weights, structure and normalisation."""
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    """Of the normalisation, per channel."""
     outputs: str
+    """`logits` or `probabilities`."""
     device: str
     head: str | None = None
     """What the outputs mean, where they are not exclusive classes."""
     class_names: tuple[str, ...] | None = None
+    """None where classes have no names."""
     classes: Count
     """How many classes it has."""
     rows: Count
     """Images per pass."""
     model: ModelRecord | None = None
+    """None for a model that was a Python object."""
 
     @property
     def exclusive(self) -> bool:
@@ -234,8 +271,11 @@ class SampleRow(Record):
     """One sample, and what the classifier predicts for it."""
 
     sample: str
+    """Its id."""
     label: Count | None
+    """The class that is right; None where it is unknown, or several are."""
     prediction: Count
+    """The most likely class."""
     probability: float
     """Of the predicted class."""
     target: Count
@@ -243,6 +283,7 @@ class SampleRow(Record):
     truth: str | None = None
     """Whether a mask says where the evidence is: some, empty or none."""
     group: str | None = None
+    """Such as a patient; None without one."""
     number: float | None = None
     """The true number, where the model estimates one."""
     estimate: float | None = None
@@ -254,11 +295,14 @@ class SamplesRecord(Record):
 
     count: Count
     digest: str
+    """A hash of the content of all samples."""
     source: str
+    """Where they come from, in words."""
     rows: tuple[SampleRow, ...]
     pictures: dict[str, PlainName]
     """Files of the first samples as the classifier sees them, by sample."""
     accuracy: Accuracy | None = None
+    """Of a model with classes, on labelled samples."""
     error: NumberError | None = None
     """Of a model that estimates a number."""
 
@@ -267,7 +311,9 @@ class PlannedUnit(Record):
     """A unit that the run consists of, and the metrics that are read from it."""
 
     unit: UnitKey
+    """Its key."""
     metrics: tuple[str, ...]
+    """Their labels."""
 
 
 class FittedRecord(Record):
@@ -276,6 +322,7 @@ class FittedRecord(Record):
     images: Count | None
     """How many images it was fitted on; None where the classifier had it already."""
     digest: str
+    """A hash of its tensors."""
     cost: Cost | None = None
 
 
@@ -289,6 +336,7 @@ class VariantRecord(Record):
     """A trained variant of the classifier, or a saved state of it."""
 
     digest: str
+    """A hash of its weights."""
     accuracy: float | None
     """On the labelled samples of the run; None where it has other classes, or no sample has a label."""
     cost: Cost | None = None
@@ -312,6 +360,7 @@ class Planned(Record):
 
     seconds: Seconds = 0.0
     compile_seconds: Seconds = 0.0
+    """Seconds that compiling took, which is done before."""
     forward: Count = 0
     backward: Count = 0
 
@@ -320,10 +369,12 @@ class Failure(Record):
     """A unit that failed or, with `metric`, a metric that failed on it."""
 
     method: str
+    """Its label."""
     metric: str | None = None
     sample: str
     """The first sample of the unit."""
     problem: str
+    """The error, in words."""
 
 
 class Totals(Record):
@@ -337,6 +388,7 @@ class Totals(Record):
     model_seconds: Seconds
     """Seconds inside the model."""
     seconds: Seconds
+    """Seconds of maps and metrics."""
     wall_seconds: Seconds
     """Seconds from the beginning to the end, summed over all calls that continued the run."""
 
@@ -348,6 +400,7 @@ class RunRecord(Record):
     snellen: str | None
     """The version of Snellen that wrote it."""
     created: str
+    """When, ISO 8601."""
     finished: str | None
     """When, ISO 8601, like `created`; None while some unit is missing."""
     request: dict[str, Any] | None
@@ -358,10 +411,13 @@ class RunRecord(Record):
     classifier: ClassifierRecord
     samples: SamplesRecord
     machine: dict[str, str | int | float | None]
+    """Processor, memory and the like."""
     versions: dict[str, str | None]
+    """Of packages that can change a score."""
     git: str | None
     """The revision of a source checkout of Snellen."""
     notes: tuple[str, ...]
+    """Sentences for the report."""
     fitted: dict[str, FittedRecord] = {}
     """By name of the fitted state."""
     variants: dict[str, VariantRecord] = {}
@@ -371,7 +427,7 @@ class RunRecord(Record):
     errors: tuple[Failure, ...] = ()
     totals: Totals | None = None
     merged: str | None = None
-    """The digest of scores.parquet."""
+    """The digest of scores.parquet, which holds all scores."""
 
     @property
     def method_failures(self) -> dict[str, str]:
@@ -411,6 +467,7 @@ class StudyRecord(Record):
     schema_version: int
     title: str
     digest: str
+    """Of the study: protocol, stimuli and questionnaires."""
     source: Literal["human", "simulated"]
     begun: str
     ended: str

@@ -313,7 +313,7 @@ class Settings:
             )
 
     def run_what_works(self, observer: Observer, loaded: LoadedSubject, *, trust: bool = False) -> Run:
-        """The same as `run`, but failed units are reported in a note, and the run is returned without them."""
+        """Like `run`, but failed units are reported in a note, and the run is returned without them."""
         try:
             return self.run(observer, loaded, trust=trust)
         except UnfinishedError as problem:
@@ -322,7 +322,7 @@ class Settings:
 
 
 def workers_for_short_passes() -> int:
-    """How many processes to use where a pass through the model is too short for threads to share."""
+    """How many processes to use for a model whose passes are too short to be split over threads."""
     return min(4, os.cpu_count() or 1)
 
 

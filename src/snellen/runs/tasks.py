@@ -27,6 +27,7 @@ class Shard:
     indices: range
     """Their numbers among the samples of the run."""
     ids: tuple[str, ...]
+    """Of the samples."""
     digests: tuple[str, ...]
     """A hash of the content of each image."""
     targets: tuple[int, ...] = ()
@@ -35,7 +36,7 @@ class Shard:
 
 @dataclass(frozen=True, kw_only=True)
 class MissingUnit:
-    """A unit that is not in the run folder yet; `maps` names the file of its maps where only metrics are missing."""
+    """A unit that is not in the run folder yet."""
 
     key: str
     """Under which its record is stored."""
@@ -45,6 +46,7 @@ class MissingUnit:
     metrics: tuple[Metric, ...]
     shard: Shard
     maps: str | None
+    """The file of maps that an earlier unit computed; None where the maps are missing too."""
 
     def passes(self, plan: planning.Plan) -> Passes:
         """The passes of the unit."""

@@ -72,12 +72,15 @@ _MOST_CLASSIFIERS = 32
 
 @dataclass(frozen=True, eq=False)
 class LoadedShard:
-    """The tensors of a shard. `labels` has -1 where a sample has none; `truth` is None unless every sample has one."""
+    """The samples of a shard as tensors."""
 
     samples: tuple[Sample, ...]
     inputs: Float[Tensor, "batch channels height width"]
+    """What the network sees."""
     labels: Int[Tensor, " batch"]
+    """-1 where a sample has none, or several."""
     truth: Bool[Tensor, "batch height width"] | None
+    """None unless every sample has one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +96,7 @@ class ShardFacts:
     probabilities: tuple[float, ...]
     """Of that target; the number itself where the head has no probability."""
     labels: tuple[int | Findings | None, ...]
+    """The class, or the findings of several labels; None where unknown."""
     targets: tuple[int | None, ...]
     """The target of each sample that has one of its own."""
     truths: tuple[str, ...]
@@ -102,7 +106,9 @@ class ShardFacts:
     pictures: tuple[bytes, ...]
     """PNG files of the first samples."""
     outputs: OutputRange
+    """What values the model returns."""
     groups: tuple[str | None, ...]
+    """None where a sample has none."""
     numbers: tuple[float | None, ...]
     """The true number of each sample, where the model estimates one."""
     estimates: tuple[float | None, ...]
@@ -116,9 +122,11 @@ class InspectShard:
     classifier: PackedClassifier
     samples: Samples
     digests: tuple[str, ...]
+    """Of the samples, which name the cached shard."""
     pictures: int
     """How many samples to make PNG files of."""
     threads: int | None
+    """Torch threads; as many as before where None."""
 
     def __call__(self, on_pass: OnPass | None = None) -> ShardFacts:
         _set_up_process(self.threads)
@@ -255,9 +263,12 @@ class UnitResult:
     """Maps and scores of a unit, and their cost."""
 
     maps: np.ndarray
+    """Of all samples, as (samples, height, width)."""
     cost: Cost
+    """Of the maps."""
     scores: list[Scores] = field(default_factory=list)
     metric_costs: dict[str, Cost] = field(default_factory=dict)
+    """By label of the metric."""
     refused: dict[str, str] = field(default_factory=dict)
     """By metric, why it cannot score the maps of this method; trying again would not help."""
     failed: dict[str, str] = field(default_factory=dict)

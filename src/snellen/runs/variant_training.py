@@ -116,7 +116,7 @@ def recipe_identity(recipe: Recipe) -> str:
 
 
 def _held(recipe: Recipe) -> list[str]:
-    """The values of a recipe beside its source: the fields of its object, or the closure of its function."""
+    """The values that a recipe uses beside its source: the fields of its object, or the closure of its function."""
     owner = getattr(recipe, "__self__", recipe) if inspect.ismethod(recipe) else recipe
     if inspect.isfunction(owner):
         held = [cell.cell_contents for cell in owner.__closure__ or ()]
@@ -133,9 +133,11 @@ class TrainVariants:
     recipe: Recipe
     samples: Samples
     labels: tuple[int, ...]
+    """The class of each training image."""
     classifier: PackedClassifier
     seed: int
     threads: int | None
+    """Torch threads; as many as before where None."""
 
     def __call__(self, on_pass: Callable[[Passes], None] | None = None) -> list[TrainedModule]:
         """The trained modules, in the order of the variants."""
@@ -189,7 +191,9 @@ class TrainedModule:
     """A trained module as `pack` made it, and its cost. The passes are those for maps, not those of training."""
 
     module: bytes
+    """As `pack` made it."""
     ending: str
+    """Of the file that will hold it."""
     cost: Cost
 
 
@@ -258,9 +262,11 @@ class RunVariants:
     store: Store
     seed: int
     batch: int
+    """Images per pass."""
     trust: bool = False
     """Whether to unpickle variants that were not made on this machine."""
     facts: dict[str, VariantRecord] = field(default_factory=dict)
+    """By name, what the record says of each variant."""
     _modules: dict[str, nn.Module] = field(default_factory=dict)
     _open: dict[str, Classifier] = field(default_factory=dict)
 

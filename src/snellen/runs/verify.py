@@ -24,7 +24,9 @@ class VerifyResult:
     """What was compared, and what is wrong."""
 
     files: int = 0
+    """How many were compared."""
     bytes: int = 0
+    """The size of intact files."""
     unprotected: int = 0
     """Records that an older version wrote without a checksum: only their form could be checked."""
     problems: list[str] = field(default_factory=list)

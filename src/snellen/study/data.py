@@ -64,6 +64,7 @@ class StudyData:
     answers: pd.DataFrame
     ratings: pd.DataFrame
     simulated: bool = False
+    """Whether the participants are simulated."""
 
     @staticmethod
     def of(

@@ -57,6 +57,7 @@ class Study:
     subject: dict[str, Any]
     """The run that the study was made from: its name, the model, and fingerprints of model and images."""
     scales: dict[str, Questionnaire]
+    """The questionnaires, by name."""
     texts: dict[str, dict[str, Any]]
     """By language, every sentence, nested by name."""
 

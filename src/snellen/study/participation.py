@@ -42,6 +42,7 @@ class Participation:
     simulated: bool
     state: ParticipationState
     started: str
+    """When consent was given, ISO 8601."""
     finished: str
     """When, ISO 8601; empty where not finished."""
     replies: Mapping[str, Reply] = field(default_factory=dict)

@@ -33,7 +33,9 @@ class StudyCondition:
     """An arm with the way in which its maps are presented."""
 
     arm: str
+    """The label of a method, or `none`."""
     presentation: str
+    """How maps are shown; `photograph` without maps."""
 
     @property
     def name(self) -> str:
@@ -75,6 +77,7 @@ class Protocol:
     __pydantic_config__ = EXACT
 
     title: str
+    """Of the study; participants read it."""
     arms: tuple[str, ...]
     """Labels of methods of the run; `none` is the arm without maps."""
     tasks: tuple[TaskPlan, ...]

@@ -46,6 +46,7 @@ class Questionnaire:
 
     name: str
     points: int
+    """How many answers there are to choose from."""
     reverse: tuple[int, ...]
     """Statements (numbered from 1) with which disagreeing is the favourable answer."""
     needs_map: bool

@@ -29,6 +29,7 @@ class Page:
     """`p` and its position, from 0."""
     kind: PageKind
     condition: StudyCondition
+    """What maps are shown, if any."""
     task: str = ""
     """Of pages that explain a task, trials and feedback."""
     item: Item | None = None
@@ -50,11 +51,11 @@ def schedule(
     """The pages of the participant with this number in this group (see `Protocol.groups`).
 
     Args:
-        protocol: the protocol of the study.
-        items: all items of the study.
-        for_all: names of the scales that are also shown to participants without maps.
-        group: index of the group.
-        number: the participant's position in the order of arrival, from 0.
+        protocol: The protocol of the study.
+        items: All items of the study.
+        for_all: Names of the scales that are also shown to participants without maps.
+        group: Index of the group.
+        number: The participant's position in the order of arrival, from 0.
     """
     pages = list(_pages(protocol, items, for_all, group, number))
     trials = [position for position, page in enumerate(pages) if page.kind == "trial" and not page.practice]

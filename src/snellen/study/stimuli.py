@@ -61,8 +61,10 @@ class Picture:
     __pydantic_config__ = EXACT
 
     name: PlainName
+    """Of the file, which is random."""
     width: Side
     height: Side
+    """Pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +76,7 @@ class Item:
     id: str
     task: TaskName
     practice: bool
+    """Whether its answers do not count."""
     samples: tuple[str, ...]
     """Names, in the run, of the images that are shown with maps."""
     predictions: Annotated[tuple[str, ...], Field(alias="said")]

@@ -22,17 +22,23 @@ from snellen.verdicts.statistics import SummaryRow
 
 @dataclass(frozen=True, kw_only=True)
 class GridCell:
-    """What one method scored on one test. `verdict` is empty where nothing was run, and `reason` says why."""
+    """What one method scored on one test."""
 
     method: str
+    """Its label."""
     control: bool
     verdict: str
+    """Empty for controls, and where nothing was run."""
     reason: str
+    """Why this verdict, or why nothing was run."""
     mean: float = float("nan")
     low: float = float("nan")
     high: float = float("nan")
+    """Mean and ends of its 95 % interval; NaN where nothing was run."""
     n: int = 0
+    """Images with a defined score; people, where people answered."""
     undefined: int = 0
+    """Images whose score is NaN."""
     advice: str = ""
     """What would settle an inconclusive verdict."""
     note: str = ""
@@ -41,14 +47,20 @@ class GridCell:
 
 @dataclass(frozen=True, kw_only=True)
 class GridRow:
-    """One test and the metric that answers it; `reason` says why no method has a cell."""
+    """One test and the metric that answers it, with a cell per method."""
 
     attribute: str
+    """Of the saliency card."""
     test: str | None
+    """None for a metric beside the card."""
     metric: str | None
+    """Its label; the registered name where it was not run; None where no metric answers the test."""
     higher_is_better: bool | None
+    """None where nothing was run."""
     summary: str
+    """What the metric's number means."""
     reason: str
+    """Why no method has a cell; empty where methods have."""
     cells: tuple[GridCell, ...]
     positive: tuple[GridCell, ...] = ()
     """Those of the positive controls, which have no verdict."""
@@ -74,14 +86,24 @@ class Grid:
     run: Readable
     rows: tuple[GridRow, ...]
     methods: tuple[str, ...]
+    """Labels of those that are not controls, left-out ones included."""
     controls: tuple[str, ...]
+    """Their labels."""
     left_out: Mapping[str, str]
+    """By label of a method, why it cannot explain the model."""
     positive: tuple[str, ...] = ()
     """The positive controls: the masks as maps, which no row of a method is compared with."""
 
     @staticmethod
     def of(run: Readable, *, unmet: Mapping[str, str], left_out: Mapping[str, str]) -> Grid:
-        """`unmet` says by metric name why it was not run, `left_out` by method label why it could not explain the model."""
+        """The table of a run.
+
+        Args:
+            run: The run.
+            unmet: By name of a metric, why it was not run.
+            left_out: By label of a method, why it cannot explain the model.
+
+        """
         spec = run.record.spec
         verdicts = run.verdicts()
         cells = _cells(run, verdicts.summary, verdicts.judgements, left_out)

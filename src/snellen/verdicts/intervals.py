@@ -45,11 +45,11 @@ def simultaneous(
     verdict widen the others; the intervals of the latter are simultaneous among themselves.
 
     Args:
-        values: a score per image and column; NaN where undefined.
-        level: the probability that all intervals hold together.
-        resamples: how many bootstrap draws.
-        seed: of the draws.
-        clusters: the number of each image's cluster; None where each image is drawn by itself.
+        values: A score per image and column; NaN where undefined.
+        level: The probability that all intervals hold together.
+        resamples: How many bootstrap draws.
+        seed: Of the draws.
+        clusters: The number of each image's cluster; None where each image is drawn by itself.
     """
     defined = ~np.isnan(values)
     mean, error, n, groups = standard_error(values, clusters)

@@ -73,24 +73,30 @@ def further_images(against: Sequence[PairedDifference], images: int | None = Non
         )
         failing.append(max(within))
     least = min(max(passing, default=math.inf), min(failing, default=math.inf))
-    now = min((difference.n for difference in against), default=0)
-    return _further_images(least, now, images or now)
+    defined = min((difference.n for difference in against), default=0)
+    return _further_images(least, defined, images or defined)
 
 
 def images_for_axiom(gap: PairedDifference, images: int) -> int | None:
-    """The same for an axiom: `gap` is the distance from the best value, with the tolerance as its margin."""
+    """How many more images would decide an axiom with a probability of 80 %; None where no number would.
+
+    Args:
+        gap: The distance from the best value, with the tolerance as its margin.
+        images: How many images there are.
+
+    """
     beyond = gap.mean - gap.margin
     reach = _half_widths_in_errors(gap)[0 if beyond > 0 else 1]
     return _further_images(_images_needed(reach + _normal_quantile(0.2), gap.spread, abs(beyond)), gap.n, images)
 
 
-def _further_images(needed: float, now: int, images: int) -> int | None:
-    """How many further images to take, where `now` of `images` are defined and `needed` must be; None for no number."""
-    return None if math.isinf(needed) else max(1, math.ceil((needed - now) * images / now))
+def _further_images(needed: float, defined: int, images: int) -> int | None:
+    """How many further images to take where `defined` of `images` are defined and `needed` must be; None for no number."""
+    return None if math.isinf(needed) else max(1, math.ceil((needed - defined) * images / defined))
 
 
 def _half_widths_in_errors(difference: PairedDifference) -> tuple[float, float]:
-    """How many standard errors the interval reaches down and up."""
+    """How far the interval reaches below and above the mean, in standard errors."""
     error = difference.spread / math.sqrt(difference.n)
     if error <= 0:
         return 0.0, 0.0
@@ -98,10 +104,10 @@ def _half_widths_in_errors(difference: PairedDifference) -> tuple[float, float]:
 
 
 def _images_needed(errors: float, spread: float, distance: float) -> float:
-    """How many images it takes for a distance to be so many standard errors."""
+    """How many images it takes until a distance is this many standard errors."""
     return math.inf if distance <= 0 else (errors * spread / distance) ** 2
 
 
 def _normal_quantile(missed: float) -> float:
-    """The normal quantile that is exceeded with this probability."""
+    """The quantile of the normal distribution that is exceeded with this probability."""
     return NormalDist().inv_cdf(1 - missed)

@@ -43,11 +43,11 @@ def rare_failure_note(
     test did.
 
     Args:
-        method_scores: a score of the method per image; larger is better here and below.
-        control_scores: the scores of the controls.
-        against: the difference between the method and each control, in the order of the columns.
-        worst: the worst score that the metric can give; -inf where there is none (see `worst_value`).
-        unit: what was drawn at random.
+        method_scores: A score of the method per image; larger is better here and below.
+        control_scores: The scores of the controls.
+        against: The difference between the method and each control, in the order of the columns.
+        worst: The worst score that the metric can give; -inf where there is none (see `worst_value`).
+        unit: What was drawn at random.
     """
     bounded = not math.isinf(worst)
     if not bounded:

@@ -74,9 +74,12 @@ class Judgement:
     """The verdict on a method in the test of one metric, with all that it rests on."""
 
     method: str
+    """Its label."""
     metric: str
+    """Its label."""
     verdict: Verdict
     reason: str
+    """Why, in words."""
     rule: str
     """The rule that was applied, in words."""
     mean: Number
@@ -121,12 +124,12 @@ def judge(
     *Not counted*: too few images, no control, nothing computed, or a metric that a control wins outright (see `OUTRIGHT`).
 
     Args:
-        scores: columns sample, method, metric and value.
-        spec_methods: the methods, controls included.
-        spec_metrics: the metrics.
-        seed: of the bootstrap draws.
-        summary: what `summarise` returns for the same scores, where it is computed already.
-        sampling: what was drawn at random.
+        scores: Columns sample, method, metric and value.
+        spec_methods: The methods, controls included.
+        spec_metrics: The metrics.
+        seed: Of the bootstrap draws.
+        summary: What `summarise` returns for the same scores, where it is computed already.
+        sampling: What was drawn at random.
     """
     if summary is None:
         summary = summarise(scores, spec_methods, spec_metrics, seed=seed, sampling=sampling)
@@ -166,13 +169,14 @@ def judge(
 
 
 class MetricTable(NamedTuple):
-    """The scores of methods and of controls by one metric (larger is better, whichever way it points), and their labels."""
+    """The scores of methods and of controls by one metric, negated where lower is better, and their labels."""
 
     metric: MetricSpec
     method_scores: Float[np.ndarray, "images methods"]
     control_scores: Float[np.ndarray, "images controls"]
     methods: Sequence[str]
     controls: Sequence[str]
+    """Their labels, in the order of the columns."""
 
 
 def metric_tables(
@@ -202,11 +206,11 @@ def against_controls(
     """For each method, its difference from each control by one metric.
 
     Args:
-        method_scores: larger is better.
-        control_scores: larger is better.
-        controls: labels of the controls, in the order of the columns.
-        seed: of the bootstrap draws.
-        clusters: the number of each image's cluster; None where each image is drawn by itself.
+        method_scores: Larger is better.
+        control_scores: Larger is better.
+        controls: Labels of the controls, in the order of the columns.
+        seed: Of the bootstrap draws.
+        clusters: The number of each image's cluster; None where each image is drawn by itself.
     """
     images, shape = len(method_scores), (method_scores.shape[1], control_scores.shape[1])
     differences = method_scores[:, :, None] - control_scores[:, None, :]
@@ -321,6 +325,7 @@ def _axiom(
 
 def _at_most(far: float) -> str:
     # Rounding would print a zero as 2.1e-08.
+    """The upper end of a distance in words."""
     return f"at most {far:.2g}" if far >= 1e-4 or not far else "less than 0.0001"
 
 

@@ -42,6 +42,7 @@ class Certainty:
     n: int
     """How many images."""
     enough: bool
+    """Whether they allow a verdict."""
     words: str
     """As a sentence without its full stop."""
 
@@ -69,7 +70,9 @@ class SummaryRow:
     """A summary of the scores of one method by one metric."""
 
     method: str
+    """Its label."""
     metric: str
+    """Its label."""
     mean: Number
     low: Number
     high: Number
@@ -83,6 +86,7 @@ class SummaryRow:
     reason: str
     """Why scores are undefined, in words; empty where none is."""
     control: bool
+    """Whether the method is a control."""
     higher_is_better: bool
     tolerance: Number
     """Of an axiom; NaN for other metrics."""
@@ -125,12 +129,12 @@ def summarise(
     give none (NaN).
 
     Args:
-        scores: columns sample, method, metric and value.
-        spec_methods: the methods, controls included.
-        spec_metrics: the metrics.
-        seed: of the bootstrap draws.
-        resamples: how many draws.
-        sampling: what is drawn at random.
+        scores: Columns sample, method, metric and value.
+        spec_methods: The methods, controls included.
+        spec_metrics: The metrics.
+        seed: Of the bootstrap draws.
+        resamples: How many draws.
+        sampling: What is drawn at random.
     """
     values, written = score_array(
         scores, [method.label for method in spec_methods], [metric.label for metric in spec_metrics]
@@ -275,10 +279,10 @@ def means_of_resamples(
     How often each cluster was drawn is a matrix, so a product gives all sums.
 
     Args:
-        sums: the sum of the defined values of each column over each cluster.
-        counts: how many values these are.
-        resamples: how many draws.
-        generator: draws the clusters.
+        sums: The sum of the defined values of each column over each cluster.
+        counts: How many values these are.
+        resamples: How many draws.
+        generator: Draws the clusters.
     """
     clusters, columns = sums.shape
     gaps = np.flatnonzero((counts != counts[:1]).any(axis=0))

@@ -54,10 +54,12 @@ class TextBoxResult:
     """
 
     metric: str
+    """Its registered name."""
     auc: Number
     """The share of pairs in which it prefers the right map."""
     low: Number
     high: Number
+    """Ends of the 95 % interval."""
     n: int
     """How many images."""
     verdict: str
@@ -69,6 +71,7 @@ class Trust:
     """How far a metric can be trusted on the data of a run."""
 
     metric: str
+    """Its label."""
     fooled_by: tuple[str, ...]
     """Labels of the controls in its top two."""
     beaten: Number
@@ -130,10 +133,10 @@ def trust(
     """The trust in each metric, by label.
 
     Args:
-        scores: columns sample, method, metric and value.
-        spec_methods: the methods, controls included.
-        spec_metrics: the metrics.
-        seed: of the random halves.
+        scores: Columns sample, method, metric and value.
+        spec_methods: The methods, controls included.
+        spec_metrics: The metrics.
+        seed: Of the random halves.
     """
     fooled_by = fooled(summarise(scores, spec_methods, spec_metrics, resamples=0))
     trusts = {}
@@ -158,9 +161,9 @@ def split_half(values: Float[np.ndarray, "images methods"], *, splits: int = SPL
     because the formula is not meant for it. NaN with fewer than three methods or six images that define any.
 
     Args:
-        values: the scores of methods by one metric.
-        splits: how many random halves.
-        seed: of the random halves.
+        values: The scores of methods by one metric.
+        splits: How many random halves.
+        seed: Of the random halves.
     """
     scores = values[:, ~np.isnan(values).all(axis=0)]
     scores = scores[~np.isnan(scores).all(axis=1)]

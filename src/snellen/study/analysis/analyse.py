@@ -80,7 +80,9 @@ class WithoutExclusions:
     """The decision once more, with every participant who did not withdraw."""
 
     participants: int
+    """How many."""
     decision: StatisticalTest
+    """The test that decides, with these participants."""
     p_holm: float = math.nan
     """Its p-value after Holm's correction over the outcomes of the study."""
 
@@ -91,6 +93,7 @@ class OutcomeAnalysis:
 
     facts: OutcomeFacts
     distributions: tuple[Distribution, ...]
+    """One per arm."""
     comparison: ArmComparison
     p_holm: float = math.nan
     """The p-value of the decision after Holm's correction over the outcomes of the study."""
@@ -100,6 +103,7 @@ class OutcomeAnalysis:
     """The tests of equality of every pair of arms; only scales have them."""
     without_exclusions: WithoutExclusions
     conclusion: OutcomeConclusion = "not tested"
+    """After the correction over outcomes."""
 
     def different(self, pair: ArmDifference, alpha: float) -> bool:
         """Whether two arms are called different: only where the arms of this outcome differ at all."""
@@ -137,9 +141,13 @@ class Analysis:
     flow: Flow
     outcomes: tuple[OutcomeAnalysis, ...]
     calibrations: tuple[Calibration, ...]
+    """One per arm of a task with certainties."""
     bets: tuple[BettingResults, ...]
+    """One per arm of a task with stakes."""
     reliabilities: tuple[Reliability, ...]
+    """One per questionnaire."""
     quality: tuple[AnswerQuality, ...]
+    """One per group."""
     last_answer: str
     """When it arrived; empty without answers."""
     versions: Mapping[str, str]
@@ -171,11 +179,11 @@ def analyse(
     """Analyses a study.
 
     Args:
-        study: the study.
-        collected: the answers of its participants.
-        agreement: its agreement with the metrics of a run, if that is to be on the page too.
-        erased: how many participants were erased on their request.
-        on_progress: called at the beginning of every step.
+        study: The study.
+        collected: The answers of its participants.
+        agreement: Its agreement with the metrics of a run, if that is to be on the page too.
+        erased: How many participants were erased on their request.
+        on_progress: Called at the beginning of every step.
     """
     protocol, counted = study.protocol, collected.counted
     tasks = [plan.task for plan in protocol.tasks]

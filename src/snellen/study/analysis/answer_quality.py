@@ -23,6 +23,7 @@ class AnswerQuality:
     attention_checks: int
     """How many they answered."""
     missed_checks: int
+    """Of these, how many were not answered as asked."""
     median_seconds: float
     """The median over participants of their median time per trial."""
     lower_quartile: float

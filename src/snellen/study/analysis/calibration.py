@@ -23,6 +23,7 @@ class ParticipantMean:
     mean: float
     low: float
     high: float
+    """Ends of the interval."""
     n: int
     """Participants with a value."""
     undefined: int = 0
@@ -54,6 +55,7 @@ class Calibration:
     arm: str
     answers: int
     bins: tuple[CalibrationBin, ...]
+    """From low to high certainty."""
     right: ParticipantMean
     """The share of right answers."""
     certainty: ParticipantMean
@@ -72,6 +74,7 @@ class BettingResults:
     arm: str
     answers: int
     bins: tuple[CalibrationBin, ...]
+    """From low to high stakes."""
     right: ParticipantMean
     """The share of right answers."""
     stake: ParticipantMean
@@ -86,9 +89,9 @@ def calibrations(answers: pd.DataFrame, tasks: Sequence[str], arms: Sequence[str
     """The calibration of every task with certainties, by arm; arms without answers are left out.
 
     Args:
-        answers: a row per answer; practice is not counted.
-        tasks: the names of the tasks of the study; those without certainties are passed over.
-        arms: in the order of the protocol.
+        answers: A row per answer; practice is not counted.
+        tasks: The names of the tasks of the study; those without certainties are passed over.
+        arms: In the order of the protocol.
     """
     results = []
     for task, assurance, arm, rows in _answers_by_arm(answers, "certainty", tasks, arms):

@@ -28,9 +28,9 @@ def swarm(arm: Distribution, scale: Scale, description: str) -> Chart:
     """All participants of an arm as dots over a box of their quartiles; below them the mean with its interval.
 
     Args:
-        arm: the scores of the participants.
-        scale: from scores to per cent of the width.
-        description: the chart in words.
+        arm: The scores of the participants.
+        scale: From scores to per cent of the width.
+        description: The chart in words.
     """
     rows = _swarm_rows([scale.at(value) * NARROWEST / 100 for value in arm.values])
     deepest = max(map(abs, rows), default=0)
@@ -73,10 +73,10 @@ def axis(scale: Scale, ticks: Sequence[float], better: Better, more: str) -> Cha
     """The axis under swarms: numbers, and which way is better, or only more.
 
     Args:
-        scale: that of the swarms.
-        ticks: the scores that are labelled.
-        better: which end is better.
-        more: of what there is more on the right, where neither end is better.
+        scale: That of the swarms.
+        ticks: The scores that are labelled.
+        better: Which end is better.
+        more: Of what there is more on the right, where neither end is better.
     """
     arrow = {"high": "better →", "low": "← better", "neither": f"more {more} →"}[better]
     if better == "low":
@@ -121,10 +121,10 @@ def equality_strip(pair: Equivalence, scale: Scale, kind: str, conclusion: str) 
     """The difference of two arms over the band within which they count as equal.
 
     Args:
-        pair: the two arms.
-        scale: from differences to per cent of the width.
-        kind: the verdict whose colour it has.
-        conclusion: the conclusion in words, for the description of the chart.
+        pair: The two arms.
+        scale: From differences to per cent of the width.
+        kind: The verdict whose colour it has.
+        conclusion: The conclusion in words, for the description of the chart.
     """
     estimate = Estimate(mean=pair.difference, low=pair.low, high=pair.high, colour=colour_of(kind))
     description = f"{pair.first} less {pair.second}: {numbers.signed(pair.difference)}, {conclusion}"
@@ -147,10 +147,10 @@ def calibration_plot(bins: Sequence[CalibrationBin], assurance: Assurance, axes:
     """The share of right answers by what was stated; on the diagonal certainty equals the share of right answers.
 
     Args:
-        bins: answers by stated certainty or stake; a larger dot is more answers.
-        assurance: what was stated, and its range.
-        axes: names of the horizontal and the vertical axis.
-        description: the chart in words.
+        bins: Answers by stated certainty or stake; a larger dot is more answers.
+        assurance: What was stated, and its range.
+        axes: Names of the horizontal and the vertical axis.
+        description: The chart in words.
     """
     ends = (float(assurance.low), float(assurance.high))
     area = _area(Scale(*ends), Scale(0.0, 1.0))

@@ -40,9 +40,11 @@ class StatisticalTest:
     symbol: str
     """Of the statistic: F, H, W or χ²."""
     value: float = math.nan
+    """Of the statistic."""
     df: tuple[float, ...] = ()
     """Degrees of freedom."""
     p: float = math.nan
+    """The p-value, uncorrected."""
     why: str = ""
     """Why there is no result; empty where there is."""
 
@@ -57,6 +59,7 @@ class EffectSize:
     """How much of the variance between participants the arms account for."""
 
     eta_squared: float
+    """Share of the variance, from 0 to 1."""
     low: float
     high: float
     """The 90 % interval of eta squared, which contains 0 exactly where the classical test at 5 % is not significant."""
@@ -133,8 +136,8 @@ def compare(scores: ArmScores, cells: pd.DataFrame | None = None) -> ArmComparis
     """Compares the arms of a study between subjects.
 
     Args:
-        scores: by arm, a score per participant.
-        cells: columns participant, arm, presentation and score, where presentation varies.
+        scores: By arm, a score per participant.
+        cells: Columns participant, arm, presentation and score, where presentation varies.
     """
     tested, left_out = split_by_size(scores)
     arms = tuple(tested)
@@ -250,9 +253,9 @@ def effect_size(f: float, df: tuple[float, float], *, partial: bool = False) -> 
     """Eta squared with its interval from the noncentral F distribution, and omega squared.
 
     Args:
-        f: the statistic of the classical test.
-        df: its degrees of freedom, between and within.
-        partial: within subjects, where omega squared is not defined.
+        f: The statistic of the classical test.
+        df: Its degrees of freedom, between and within.
+        partial: Within subjects, where omega squared is not defined.
     """
     eta, n = f * df[0] / (f * df[0] + df[1]), round(df[0] + df[1] + 1)
     omega = math.nan if partial else max(0.0, df[0] * (f - 1) / (df[0] * (f - 1) + n))

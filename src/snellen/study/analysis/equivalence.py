@@ -39,6 +39,7 @@ class Equivalence:
     p_holm: float = math.nan
     """After Holm's correction over the pairs of this scale."""
     conclusion: EquivalenceConclusion = "not tested"
+    """After the correction."""
 
 
 def equivalences(
@@ -47,10 +48,10 @@ def equivalences(
     """Tests every contrast against the margin.
 
     Args:
-        scores: by arm, a score per participant; within subjects a table with a column per arm.
-        contrasts: the pairs of arms.
-        margin: differences smaller than this count as equal, in points of the scale.
-        alpha: the level of the test.
+        scores: By arm, a score per participant; within subjects a table with a column per arm.
+        contrasts: The pairs of arms.
+        margin: Differences smaller than this count as equal, in points of the scale.
+        alpha: The level of the test.
     """
     paired = isinstance(scores, pd.DataFrame)
     pairs = []
@@ -76,9 +77,9 @@ def with_differences(
     """The same pairs, with the conclusion that also uses the test of difference.
 
     Args:
-        pairs: the tests of equality.
-        different: per pair, whether its arms are called different.
-        alpha: the level of the test of equality.
+        pairs: The tests of equality.
+        different: Per pair, whether its arms are called different.
+        alpha: The level of the test of equality.
     """
     return tuple(
         replace(pair, conclusion=_conclusion(pair.p_holm, different=differs, alpha=alpha))

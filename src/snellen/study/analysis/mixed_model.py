@@ -65,6 +65,7 @@ class MixedModel:
     """How many answers."""
     participants: int
     items: int
+    """How many participants and items."""
     reference: str
     """The arm that the others are compared with."""
     overall: StatisticalTest
@@ -89,10 +90,10 @@ def fit_mixed_model(trials: pd.DataFrame, arms: tuple[str, ...], *, within: bool
     """Fits the model.
 
     Args:
-        trials: columns participant, item, arm and score; a row per answer.
-        arms: the arms in the order of the protocol.
-        within: whether every participant saw every arm.
-        binary: whether a score is 0 or 1, so that odds are modelled too.
+        trials: Columns participant, item, arm and score; a row per answer.
+        arms: The arms in the order of the protocol.
+        within: Whether every participant saw every arm.
+        binary: Whether a score is 0 or 1, so that odds are modelled too.
     """
     counts = trials.groupby("arm")["participant"].nunique()
     tested = [arm for arm in arms if counts.get(arm, 0) >= MINIMUM_FOR_TESTS]

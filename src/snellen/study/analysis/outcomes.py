@@ -25,6 +25,7 @@ class OutcomeFacts:
 
     name: str
     title: str
+    """On pages."""
     kind: Literal["task", "scale"]
     meaning: str
     """What a participant's score is, in words."""

@@ -21,6 +21,7 @@ class Statement:
     """Its number, from 1."""
     text: str
     reversed: bool
+    """Whether disagreeing is the favourable answer."""
     mean: float
     deviation: float
     """Standard deviation."""
@@ -40,10 +41,12 @@ class Reliability:
     alpha: float
     low: float
     high: float
+    """Ends of the interval."""
     statements: tuple[Statement, ...]
     source: str
     """Where the scale was published."""
     why: str = ""
+    """Why there is no alpha; empty where there is."""
 
 
 def reliability(scale: Questionnaire, ratings: pd.DataFrame) -> Reliability:

@@ -33,9 +33,9 @@ def compare_within(scores: pd.DataFrame, participants: int, cells: pd.DataFrame 
     """Compares the arms of a study within subjects.
 
     Args:
-        scores: a row per participant with a score in every arm, a column per arm.
-        participants: how many took part, with or without a score in every arm.
-        cells: columns participant, arm, presentation and score, where presentation varies.
+        scores: A row per participant with a score in every arm, a column per arm.
+        participants: How many took part, with or without a score in every arm.
+        cells: Columns participant, arm, presentation and score, where presentation varies.
     """
     arms = tuple(map(str, scores.columns))
     dropped = participants - len(scores)

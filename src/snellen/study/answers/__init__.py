@@ -1,1 +1,1 @@
-"""What participants answered: kept in a database, exported, and counted."""
+"""Answers of participants: stored in a database, exported, and counted."""

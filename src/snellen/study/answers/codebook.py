@@ -37,7 +37,9 @@ class ExportTable:
 
     name: str
     about: str
+    """What a row is."""
     columns: Mapping[str, str]
+    """By name of the column, its meaning."""
     frame: pd.DataFrame
 
     @staticmethod
@@ -84,7 +86,9 @@ class Codebook:
     tables: tuple[ExportTable, ...]
     simulated: bool
     erased: int
+    """How many participants were erased."""
     at: str
+    """When the export was made, ISO 8601."""
 
     @property
     def prefix(self) -> str:

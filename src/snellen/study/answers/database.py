@@ -48,17 +48,18 @@ _OPENING_LOCK = 0x736E656C
 
 @dataclass(eq=False)
 class _QueuedWork:
-    """Work that a thread waits for, and its result or exception."""
+    """Work that waits for a transaction, and its result or exception."""
 
     work: Callable[[Connection], Any]
     result: Any = None
     problem: Exception | None = None
     done: bool = False
+    """Whether it was tried."""
 
 
 @dataclass(frozen=True, eq=False)
 class Database:
-    """Connections to one database. Whoever writes has it alone (SQLite), or locks the rows that it is about (PostgreSQL)."""
+    """Connections to one database. SQLite has one writer at a time; PostgreSQL locks the rows of a transaction."""
 
     engine: Engine
     _turn: threading.Lock = field(default_factory=threading.Lock)
@@ -66,7 +67,7 @@ class Database:
 
     @staticmethod
     def open(url: str | None, default: Path) -> Database:
-        """The database at this address, or else in this file, with all tables in their newest form."""
+        """Opens the database at this address, or else in the file `default`, and brings its tables up to date."""
         address = _address(url, default)
         database = Database(_engine(address))
         try:
@@ -92,12 +93,12 @@ class Database:
 
     @property
     def sqlite(self) -> bool:
-        """Whether this is a file."""
+        """Whether the database is a SQLite file."""
         return self.engine.dialect.name == "sqlite"
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection on which every statement sees what is there when it begins."""
+        """A connection on which every statement sees the data that is stored when the statement begins."""
         with self.engine.connect() as connection:
             if not self.sqlite:
                 connection.execution_options(isolation_level="AUTOCOMMIT")
@@ -105,16 +106,17 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction that is on disk when the body ends well, and never was when it does not."""
+        """A transaction: on disk when the body ends, undone where the body raises."""
         # Threads queue here: SQLite itself would let them sleep and try again.
         with self._turn if self.sqlite else nullcontext(), self._transaction() as connection:
             yield connection
 
     def write(self, work: Callable[[Connection], T], *, queued: bool = False) -> T:
-        """Does work that is on disk when this returns; what fails changes nothing, and raises here.
+        """Runs `work` in a transaction and returns its result, which is on disk by then; what fails changes nothing.
 
-        A disk is slow at making sure. PostgreSQL lets those who wait share that by itself, unless they wait for one row
-        (`queued`). Otherwise whoever has the turn writes the work of all who came meanwhile, in one transaction.
+        Writing to disk is slow. So SQLite writes the work of all threads that wait in one transaction. PostgreSQL does so by
+        itself, unless they wait for the same row (`queued`).
+
         """
         if not (self.sqlite or queued):
             with self.writing() as connection:
@@ -155,10 +157,11 @@ class Database:
                 yield connection
 
     def scrub(self, patience: float) -> bool:
-        """Removes from the files what was deleted, and says whether that was possible.
+        """Removes deleted rows from the files for good; returns whether that was possible.
 
-        Whoever reads may still need what was deleted: this waits so many seconds for them, while others can write.
-        PostgreSQL's log and backups are not reached.
+        Other readers may still need them: this waits up to `patience` seconds for these, while others can write. The log and
+        the backups of PostgreSQL are not reached.
+
         """
         attempts = self._scrub_sqlite() if self.sqlite else self._scrub_postgresql()
         return _succeeds_within(attempts, patience)
@@ -167,7 +170,7 @@ class Database:
         vacuumed = False
         while True:
             clean = False
-            with self._turn, self._hurried() as connection, suppress(OperationalError):
+            with self._turn, self._with_short_timeout() as connection, suppress(OperationalError):
                 if not vacuumed:
                     connection.execute(text("VACUUM"))
                     vacuumed = True
@@ -189,8 +192,8 @@ class Database:
                 yield clean
 
     @contextmanager
-    def _hurried(self) -> Iterator[Connection]:
-        """A connection to SQLite that waits for nobody longer than a moment."""
+    def _with_short_timeout(self) -> Iterator[Connection]:
+        """A connection to SQLite that waits only `_ATTEMPT_MILLISECONDS` for other connections."""
         with self.engine.connect() as connection:
             connection.execute(text(f"PRAGMA busy_timeout = {_ATTEMPT_MILLISECONDS}"))
             try:
@@ -207,18 +210,18 @@ class Database:
 
     def _empty_log(self) -> Iterator[bool]:
         while True:
-            with self._turn, self._hurried() as connection:
+            with self._turn, self._with_short_timeout() as connection:
                 emptied = _log_emptied(connection)
             yield emptied
 
 
 def _log_emptied(connection: Connection) -> bool:
-    """Moves SQLite's write-ahead log into the file and cuts it to nothing; False where somebody still needs it."""
+    """Moves SQLite's write-ahead log into the file and empties it; False where another connection still reads it."""
     return not connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]
 
 
 def _succeeds_within(attempts: Iterator[bool], patience: float) -> bool:
-    """Whether one of the attempts succeeds within so many seconds; there is always a first one."""
+    """Whether one of the attempts succeeds within so many seconds; the first is always made."""
     end = time.monotonic() + patience
     for success in attempts:
         if success or time.monotonic() >= end:
@@ -310,7 +313,7 @@ def _refuse_damaged_file(engine: Engine, address: URL) -> None:
 
 
 def _refuse_unsafe_settings(connection: Connection) -> None:
-    """Refuses a PostgreSQL that reports as written what is not on disk yet; SQLite does as it was told above."""
+    """Refuses a PostgreSQL that reports data as written before they are on disk; SQLite is set up by `_engine`."""
     if connection.dialect.name == "postgresql":
         for setting in ("fsync", "synchronous_commit"):
             if connection.execute(text(f"SHOW {setting}")).scalar_one() == "off":
@@ -318,7 +321,7 @@ def _refuse_unsafe_settings(connection: Connection) -> None:
 
 
 def lock_opening(connection: Connection) -> None:
-    """Lets no other server prepare the database until this transaction ends; who writes to SQLite is alone anyway."""
+    """Keeps other servers from preparing the database until this transaction ends; SQLite has one writer anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _OPENING_LOCK})
 
@@ -345,9 +348,10 @@ def _without_secrets(reason: str, address: URL) -> str:
 
 
 def _make_private(path: Path) -> None:
-    """Makes an empty file that only its owner may read, where there is none yet; SQLite's own would be for everybody.
+    """Creates the file, readable by its owner only, where it is missing; SQLite itself would make it readable by all.
 
-    Of files that are there, strangers lose access: copying may have given it to them.
+    Files that exist lose the access of other users, which a copy may have given them.
+
     """
     with suppress(OSError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

@@ -1,4 +1,4 @@
-"""Writes the data of a study as CSV and Parquet files with a codebook; real and simulated participants apart."""
+"""Writes the data of a study as CSV and Parquet files with a codebook; real and simulated participants in separate files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from snellen.study.folder import Study
 from snellen.study.participation import collect_data
 
 RECRUITING = "recruiting"
-"""The one table with names that others know people by; the others can be shown to anybody."""
+"""The only table with ids by which others know people; the other tables are anonymous."""
 
 
 def write_export(study: Study, store: AnswerStore, folder: Path, *, simulated: bool) -> list[Path]:
@@ -65,7 +65,7 @@ def _tables(study: Study, store: AnswerStore, simulated: bool) -> tuple[ExportTa
 
 
 def _recruiting(study: Study, store: AnswerStore, people: list[str], simulated: bool) -> ExportTable:
-    """Completion codes and the recruiting ids that the protocol names, to pay people by."""
+    """Completion codes and the recruiting ids that the protocol names, for paying participants."""
     columns = {
         "participant": "random name of the participant",
         "completion_code": "the code that the last page showed; empty for who has not finished",
@@ -81,7 +81,7 @@ def _recruiting(study: Study, store: AnswerStore, people: list[str], simulated: 
 
 
 def _check(book: Codebook) -> None:
-    """Refuses, whatever went wrong before, to write rows under a name that is not theirs."""
+    """Refuses to write real and simulated rows into the same files, whatever went wrong before."""
     marks = [table.frame["simulated"] for table in book.tables if "simulated" in table.frame]
     if any((mark != book.simulated).any() for mark in marks) or (book.simulated and len(marks) < len(book.tables)):
         raise ValueError("real and simulated participants are never exported together")

@@ -24,24 +24,30 @@ Progress = Literal["finished", "active", "dropped"]
 
 @dataclass(frozen=True, kw_only=True)
 class GroupCount:
-    """Numbers of participants in a group; `excluded` counts finished ones whom the protocol excludes."""
+    """Numbers of participants in a group."""
 
     name: str
     begun: int
     finished: int
     active: int
+    """Begun, not finished, with an answer lately."""
     dropped: int
+    """Begun, not finished, and without an answer lately, or withdrawn."""
     excluded: int
+    """Of those who finished, how many the protocol excludes."""
 
 
 @dataclass(frozen=True)
 class DropoutPage:
-    """How many participants dropped out at one kind of page; `about` is its task or questionnaire."""
+    """How many participants dropped out at one kind of page."""
 
     kind: str
+    """Of the page, such as `trial`."""
     about: str
+    """The task or questionnaire of the page; empty for others."""
     people: int
     share: float
+    """Of all who dropped out."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +60,17 @@ class AnswerTimes:
     low: float
     median: float
     high: float
+    """Quartiles and median, in seconds."""
 
 
 @dataclass(frozen=True)
 class QualityFlag:
-    """A remark on a participant's data: its kind, and the words that its sentence is filled with."""
+    """A remark on a participant's data."""
 
     participant: str
     kind: Literal["attention", "fast", "twice", "straight"]
     words: Mapping[str, Any]
+    """What the sentence is filled with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +82,9 @@ class LatestParticipant:
     progress: Progress
     started: str
     done: int
+    """Pages answered."""
     pages: int
+    """All pages of the participant."""
     language: str
 
 
@@ -87,10 +97,12 @@ class Overview:
     total: GroupCount
     withdrawn: int
     erased: int
+    """How many were erased; in no other number."""
     dropout_pages: tuple[DropoutPage, ...]
     answer_times: tuple[AnswerTimes, ...]
     flags: tuple[QualityFlag, ...]
     latest: tuple[LatestParticipant, ...]
+    """The last to arrive, the latest first."""
 
 
 def group_names(protocol: Protocol) -> list[str]:
@@ -111,13 +123,13 @@ def overview(
     """The progress of these participants.
 
     Args:
-        study: the study.
-        participations: all real or all simulated participants.
-        recruited: by participant, the recruiting ids.
-        simulated: whether they are simulated.
-        erased: how many were erased.
-        pages: the schedule by group and number.
-        now: the present time.
+        study: The study.
+        participations: All real or all simulated participants.
+        recruited: By participant, the recruiting ids.
+        simulated: Whether they are simulated.
+        erased: How many were erased.
+        pages: The schedule by group and number.
+        now: The present time.
     """
     since = (now or datetime.now(UTC)) - timedelta(minutes=study.protocol.abandoned)
     progress = {participation.participant: _progress(participation, since.isoformat()) for participation in participations}

@@ -31,6 +31,7 @@ class StudyStatus:
     real: Overview
     simulated: Overview
     lingering: bool
+    """Whether the database's files still hold data of an erased participant."""
 
     @staticmethod
     def of(study: Study, store: AnswerStore) -> StudyStatus:

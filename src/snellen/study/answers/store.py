@@ -46,15 +46,19 @@ class ClosedError(Exception):
 
 @dataclass(frozen=True)
 class Participant:
-    """A participant who was admitted: a random name, number, group and completion code."""
+    """A participant who was admitted."""
 
     participant: str
+    """A random name."""
     number: int
+    """In the order of arrival, from 0."""
     group: int
+    """Index of the group."""
     language: str
     simulated: bool
     state: ParticipationState
     code: str
+    """For the recruiting platform, after the last page."""
 
 
 _PARTICIPANT = [PARTICIPANTS.c[field.name] for field in fields(Participant)]
@@ -83,6 +87,7 @@ class AnswerStore:
     study: Study
     database: Database
     now: Callable[[], datetime] = _utc
+    """The clock; tests set another."""
     patience: float = PATIENCE
     """Seconds that an erasure waits for other readers of the database."""
 
@@ -141,7 +146,11 @@ class AnswerStore:
     # One participant.
 
     def admit(self, *, token: str, language: str, simulated: bool, recruited: Mapping[str, str]) -> Participant:
-        """Admits the participant who holds this token, once; raises ClosedError where the study is closed or full."""
+        """Admits the participant who holds this token; asking again returns the same participant.
+
+        Raises `ClosedError` where the study is closed or full.
+
+        """
         digest = _digest(token)
         ids = {name: _clean(recruited[name]) for name in self.study.protocol.recruiting if recruited.get(name)}
         return self.database.write(lambda connection: self._admit(connection, digest, language, simulated, ids), queued=True)
@@ -325,26 +334,26 @@ class AnswerStore:
             return int(connection.execute(query).scalar_one())
 
     def erased(self, *, simulated: bool = False) -> int:
-        """How many were erased."""
+        """How many participants were erased."""
         query = select(func.count()).where(PARTICIPANTS.c.simulated == simulated, PARTICIPANTS.c.state == "erased")
         with self.database.reading() as connection:
             return int(connection.execute(query).scalar_one())
 
     def recruited(self, *, simulated: bool) -> dict[str, dict[str, str]]:
-        """The recruiting ids that were kept, by participant, in the order of arrival."""
+        """The recruiting ids that were stored, by participant, in the order of arrival."""
         return self._each(PARTICIPANTS.c.recruited, PARTICIPANTS.c.simulated == simulated, PARTICIPANTS.c.state != "erased")
 
     def codes(self, *, simulated: bool) -> dict[str, str]:
         """The completion codes of those who have finished, by participant, in the order of arrival."""
         return self._each(PARTICIPANTS.c.code, PARTICIPANTS.c.simulated == simulated, PARTICIPANTS.c.state == "finished")
 
-    def _each(self, column: Column[Any], *which: ColumnElement[bool]) -> dict[str, Any]:
-        query = select(PARTICIPANTS.c.participant, column).where(*which).order_by(PARTICIPANTS.c.number)
+    def _each(self, column: Column[Any], *conditions: ColumnElement[bool]) -> dict[str, Any]:
+        query = select(PARTICIPANTS.c.participant, column).where(*conditions).order_by(PARTICIPANTS.c.number)
         with self.database.reading() as connection:
             return {row[0]: row[1] for row in connection.execute(query)}
 
     def _counting(self, connection: Connection, simulated: bool) -> dict[int, int]:
-        """How many count in each group: who has finished, and who showed a sign of life lately."""
+        """How many participants count in each group: those who have finished, and those who answered lately."""
         since = _text(self.now() - timedelta(minutes=self.study.protocol.abandoned))
         active = and_(PARTICIPANTS.c.state == "started", PARTICIPANTS.c.seen >= since)
         query = (

@@ -1,8 +1,10 @@
-"""The tables of the database: the study, its participants, and everything that happened, in the order in which it did.
+"""The tables of the database: the study, its participants, and all events in the order in which they happened.
 
-`events` is what counts: rows are added and never changed, and only erasure removes any. A participant's row holds what can
-be read off the events (state, last sign of life), so that neither admission nor a page has to read all of them.
+The truth is in `events`: rows are added and never changed, and only an erasure removes any. The row of a participant repeats
+what can be derived from the events (state, time of the last answer), so that no page has to read all of them.
+
 Times are UTC in ISO 8601 with milliseconds, which sort as text.
+
 """
 
 from __future__ import annotations

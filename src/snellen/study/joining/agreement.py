@@ -61,6 +61,7 @@ class MetricAgreement:
     """One metric against one task. Numbers are NaN where there are too few items or methods."""
 
     metric: str
+    """Its label."""
     relation: str
     """predicts, opposite, no sign or too few."""
     reason: str
@@ -73,6 +74,7 @@ class MetricAgreement:
     high: float = math.nan
     """The link with the ends of its 95 % interval."""
     p_uncorrected: float = math.nan
+    """Of the permutation test."""
     p_holm: float = math.nan
     """Corrected for the number of metrics."""
     chance_deviation: float = math.nan
@@ -123,9 +125,11 @@ class TaskAgreement:
 
     task: str
     items: int
+    """How many items that are no practice."""
     methods: tuple[str, ...]
     """The methods of the run whose maps participants saw."""
     participants: int
+    """How many answered."""
     metrics: tuple[MetricAgreement, ...]
     reliability: float
     """The link between two halves of the participants, corrected to all of them."""
@@ -221,6 +225,7 @@ class Agreement:
     """The name of the run's folder."""
     tasks: tuple[TaskAgreement, ...]
     simulated: bool
+    """Whether the participants are simulated."""
 
     @property
     def links(self) -> tuple[MetricLink, ...]:
@@ -244,9 +249,9 @@ def agree(run: Readable, collected: StudyData, study: Study) -> Agreement:
     """Every metric of a run against every task of a study. The arm without maps has no metric scores and is left out.
 
     Args:
-        run: a run of the same model and images.
-        collected: the answers of the participants.
-        study: the study.
+        run: A run of the same model and images.
+        collected: The answers of the participants.
+        study: The study.
     """
     spec, protocol, scores = run.record.spec, study.protocol, run.scores()
     labels = {method.label for method in spec.methods}
@@ -287,10 +292,10 @@ def measure(
     """One metric against one task, before the correction for the number of metrics.
 
     Args:
-        metric: its name.
-        answers: mean scores of participants, higher is better.
-        scores: scores of the metric, higher is better.
-        seed: of the permutations.
+        metric: Its name.
+        answers: Mean scores of participants, higher is better.
+        scores: Scores of the metric, higher is better.
+        seed: Of the permutations.
     """
     rows, columns = item_tables.complete(answers, scores)
     items, methods = int(rows.sum()), int(columns.sum())

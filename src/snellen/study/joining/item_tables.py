@@ -29,11 +29,13 @@ class TaskScores:
     methods: tuple[str, ...]
     """The methods that have answers."""
     presentations: tuple[str, ...]
+    """The ways in which maps were shown."""
     participant: Int[np.ndarray, " answers"]
     """By answer, the number of the participant."""
     cell: Int[np.ndarray, " answers"]
     """By answer, presentation, item and method as one number."""
     score: Float[np.ndarray, " answers"]
+    """By answer, higher is better."""
 
     @staticmethod
     def of(collected: StudyData, study: Study, task: str, methods: Sequence[str]) -> TaskScores:
@@ -42,10 +44,10 @@ class TaskScores:
         Within subjects the mean of each participant is subtracted first.
 
         Args:
-            collected: the answers of all participants.
-            study: the study.
-            task: the name of the task.
-            methods: answers with maps of other methods are left out.
+            collected: The answers of all participants.
+            study: The study.
+            task: The name of the task.
+            methods: Answers with maps of other methods are left out.
         """
         answers = collected.counted.answers
         rows = answers[answers["task"] == task].sort_values(["participant", "item"], kind="stable")
@@ -80,7 +82,7 @@ class TaskScores:
         """The mean score of every item and method, over presentations; NaN where nobody answered.
 
         Args:
-            included: which answers to average; all by default.
+            included: Which answers to average; all by default.
         """
         weights = np.ones(len(self.score)) if included is None else included.astype(np.float64)
         shape = len(self.presentations), len(self.items), len(self.methods)
@@ -123,11 +125,11 @@ def metric_scores(
     """A metric's score of every item and method, signed so that higher is better: the mean over the images of the item.
 
     Args:
-        scores: columns sample, method and value, of one metric.
-        samples: by item, its images.
-        items: rows of the result.
-        methods: columns of the result.
-        higher: whether high values of the metric are better.
+        scores: Columns sample, method and value, of one metric.
+        samples: By item, its images.
+        items: Rows of the result.
+        methods: Columns of the result.
+        higher: Whether high values of the metric are better.
     """
     wide = scores.pivot_table(index="sample", columns="method", values="value", aggfunc="mean", dropna=False)
     wide = wide.reindex(columns=list(methods))
@@ -168,10 +170,10 @@ def permuted_links(
     """The links of random permutations of the metric's items.
 
     Args:
-        answers: double-centred ranks of participants' mean scores.
-        metric: double-centred ranks of the metric's scores.
-        times: how many permutations.
-        seed: of the permutations.
+        answers: Double-centred ranks of participants' mean scores.
+        metric: Double-centred ranks of the metric's scores.
+        times: How many permutations.
+        seed: Of the permutations.
     """
     items = len(answers)
     norm = math.sqrt(float((answers**2).sum() * (metric**2).sum()))

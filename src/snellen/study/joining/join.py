@@ -21,9 +21,9 @@ def join(study: Study, collected: StudyData, folder: Path) -> tuple[StudyResult,
     """Writes the results of a study into a run.
 
     Args:
-        study: the study.
-        collected: the answers of its participants.
-        folder: of a run of the same model and images.
+        study: The study.
+        collected: The answers of its participants.
+        folder: Of a run of the same model and images.
     """
     run = Run(folder)
     agreement = agreement_with(study, collected, run)

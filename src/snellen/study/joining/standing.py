@@ -53,9 +53,9 @@ def outcomes(study: Study, collected: StudyData, controls: Collection[str]) -> t
     """Every task and questionnaire of a study, with a verdict on each method where one can be given.
 
     Args:
-        study: the study.
-        collected: the answers of its participants.
-        controls: the methods of the run that do not depend on the model; sharpness is judged against them.
+        study: The study.
+        collected: The answers of its participants.
+        controls: The methods of the run that do not depend on the model; sharpness is judged against them.
     """
     counted, protocol = collected.counted, study.protocol
     test = "the paired t test" if protocol.design == "within" else "Welch's test"
@@ -176,11 +176,11 @@ def contrast(own: "pd.Series[float]", other: "pd.Series[float]", name: str, *, h
     Where all values are equal nothing can be tested: interval and p are NaN.
 
     Args:
-        own: a value per participant of the arm.
-        other: a value per participant of the other arm.
-        name: of the other arm.
-        higher: whether high values are better.
-        paired: whether the participants of both arms are the same.
+        own: A value per participant of the arm.
+        other: A value per participant of the other arm.
+        name: Of the other arm.
+        higher: Whether high values are better.
+        paired: Whether the participants of both arms are the same.
     """
     sign = 1.0 if higher else -1.0
     if paired:
@@ -218,10 +218,10 @@ def _verdict(outcome: TaskOutcome, against: Sequence[ArmContrast], alpha: float,
     """Verdict, reason and advice on one arm by the outcome's rule.
 
     Args:
-        outcome: the task.
-        against: the contrasts that the verdict rests on.
-        alpha: the level of the tests.
-        comparisons: how many the p-values are corrected for.
+        outcome: The task.
+        against: The contrasts that the verdict rests on.
+        alpha: The level of the tests.
+        comparisons: How many the p-values are corrected for.
     """
     without_map = outcome.kind == "ability"
     if not against:
@@ -259,8 +259,8 @@ def as_against(gap: ArmContrast, widening: float = 1.0) -> PairedDifference:
     """A contrast as a comparison with a control, for the estimate of a sample size.
 
     Args:
-        gap: the contrast.
-        widening: the factor by which the interval grows, for the correction over several comparisons.
+        gap: The contrast.
+        widening: The factor by which the interval grows, for the correction over several comparisons.
     """
     low, high = (gap.mean + widening * (end - gap.mean) for end in (gap.low, gap.high))
     return PairedDifference(

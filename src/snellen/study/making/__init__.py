@@ -1,1 +1,1 @@
-"""From a run to a study folder: which images, how maps are drawn, and what a participant will meet."""
+"""Makes a study folder from a run: chooses images, draws maps, and previews the pages of participants."""

@@ -14,9 +14,11 @@ class ElementKind(NamedTuple):
     """Elements of the same kind are interchangeable."""
 
     group: Hashable
+    """Elements are exchanged within a group only."""
     reuse: int
     """How often the element was chosen before."""
     traits: tuple[Hashable, ...]
+    """The values over which the choice is to be even."""
 
 
 class Exchange(NamedTuple):
@@ -41,11 +43,11 @@ def pick(
     help. Among equals, those that come first in the pool are picked: a shuffled pool makes a random choice.
 
     Args:
-        pool: the elements to pick from.
-        needs: by group, how many to pick.
-        group: the group of an element.
-        reuse: how often an element was chosen before.
-        over: the traits over which the choice is to be even, the most important first.
+        pool: The elements to pick from.
+        needs: By group, how many to pick.
+        group: The group of an element.
+        reuse: How often an element was chosen before.
+        over: The traits over which the choice is to be even, the most important first.
 
     >>> pick(["cat 1", "cat 2", "dog 1", "dog 2"], {True: 2}, group=lambda pet: True, over=[lambda pet: pet[:3]])
     ['cat 1', 'dog 1']

@@ -55,13 +55,13 @@ def make(
     The password of the new study is not returned: `snellen.study.folder.new_password` makes another and returns it.
 
     Args:
-        run: the folder of the run.
-        folder: the new folder; it may exist if it is empty.
-        values: settings of the protocol, of which only `arms` is needed.
-        classifier: for a run that was made from Python objects, its classifier.
-        samples: for a run that was made from Python objects, its samples.
-        observer: shows the progress.
-        trust: whether code in the run's model may be executed.
+        run: The folder of the run.
+        folder: The new folder; it may exist if it is empty.
+        values: Settings of the protocol, of which only `arms` is needed.
+        classifier: For a run that was made from Python objects, its classifier.
+        samples: For a run that was made from Python objects, its samples.
+        observer: Shows the progress.
+        trust: Whether code in the run's model may be executed.
     """
     target, source, observer = Path(folder), Run(run), observer or default_observer()
     _refuse_taken(target)

@@ -23,6 +23,7 @@ class GroupPreview:
     conditions: tuple[str, ...]
     """Names of the conditions, in their order."""
     pages: int
+    """How many a participant sees."""
     trials: int
     """Without practice."""
     minutes: float

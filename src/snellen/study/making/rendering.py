@@ -43,9 +43,9 @@ def picture(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presen
     """The picture that participants see.
 
     Args:
-        photo: the photograph.
-        values: its map; None where there is none.
-        presentation: overlay, side-by-side, map, or one of `PHOTOGRAPH` and `GREY`, which have no map.
+        photo: The photograph.
+        values: Its map; None where there is none.
+        presentation: Overlay, side-by-side, map, or one of `PHOTOGRAPH` and `GREY`, which have no map.
     """
     return _side_by_side([_enlarge(panel) for panel in _panels(photo, values, presentation)])
 

@@ -1,1 +1,1 @@
-"""Simulated participants: what is assumed of them, and how they answer, in memory or on the served pages."""
+"""Simulated participants: what is assumed about them, and how they answer, in memory or on the served pages."""

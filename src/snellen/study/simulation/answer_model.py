@@ -30,9 +30,11 @@ class AnswerModel:
     ability: bool
     """Whether it measures what participants can do, and not what they like."""
     needs_map: bool
+    """Whether only participants with maps are asked."""
     scale: Questionnaire | None
     """The questionnaire; None for a task."""
     items: tuple[str, ...]
+    """Their names."""
     counts: Bool[np.ndarray, " items"]
     """Which items are not for practice."""
     truth: Float[np.ndarray, "items *further"]
@@ -48,9 +50,9 @@ class AnswerModel:
         """Answers of attentive participants; of questionnaires, the scores.
 
         Args:
-            ease: skill minus difficulty.
-            noise: the random numbers behind the answers.
-            bets: how far stakes and certainties follow the probability of being right, from 0 (not) to 1.
+            ease: Skill minus difficulty.
+            noise: The random numbers behind the answers.
+            bets: How far stakes and certainties follow the probability of being right, from 0 (not) to 1.
         """
         return self.form.simulate(ease, self.truth, noise, bets)
 

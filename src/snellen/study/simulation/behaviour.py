@@ -240,10 +240,10 @@ def simulate_answers(study: Study, participants: int, effect: Effect, *, seed: i
     """The tables of a study with simulated participants, in memory; groups are assigned in balanced blocks.
 
     Args:
-        study: the study.
-        participants: how many begin.
-        effect: what is assumed of them.
-        seed: another seed draws other participants.
+        study: The study.
+        participants: How many begin.
+        effect: What is assumed of them.
+        seed: Another seed draws other participants.
     """
     simulated = Behaviour.of(study, effect).participants(participants, seed)
     return collect_data(study, _participations(study, simulated, seed), simulated=True)

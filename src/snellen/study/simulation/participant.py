@@ -43,6 +43,7 @@ class ParticipantLog:
     row: int
     """The number of the participant."""
     state: Literal["started", "finished", "left", "refused"] = "started"
+    """`left` where the participant stopped, `refused` where the study was closed."""
     token: str = ""
     """By which the store finds the participant."""
     arm: str = ""
@@ -63,13 +64,13 @@ class SimulatedParticipant:
     """One simulated participant with a browser.
 
     Args:
-        study: the study folder.
-        link: the address at which the study is served.
-        answers: the answers of the participant.
-        draw: random numbers for language, pauses and faults.
-        think: mean seconds before an answer is sent.
-        faults: how often pages are misused.
-        times: by kind of request, seconds; shared by all participants.
+        study: The study folder.
+        link: The address at which the study is served.
+        answers: The answers of the participant.
+        draw: Random numbers for language, pauses and faults.
+        think: Mean seconds before an answer is sent.
+        faults: How often pages are misused.
+        times: By kind of request, seconds; shared by all participants.
     """
 
     def __init__(

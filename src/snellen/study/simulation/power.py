@@ -45,6 +45,7 @@ class DetectionRate:
     """How many of so many simulated studies detected a difference."""
 
     detected: int
+    """Studies with a p-value below alpha."""
     studies: int
 
     @property
@@ -72,6 +73,7 @@ class RequiredSize:
     """The size that one outcome needs, and its power at some sizes."""
 
     outcome: str
+    """Name of the task or questionnaire."""
     assumed: Mapping[str, float]
     """By arm, d; without those that are 0."""
     size: int | None
@@ -91,6 +93,7 @@ class PowerAnalysis:
     groups: int
     """How many times the size is recruited: 1 within subjects, where everybody sees every arm."""
     within: bool
+    """Whether every participant sees every arm."""
     goal: float
     """The power to reach."""
     alpha: float
@@ -124,15 +127,15 @@ def power(
     """The size that each outcome needs, and the power of the published size and of `sizes`.
 
     Args:
-        study: the study.
-        effect: the assumed differences.
-        outcomes: tasks and questionnaires; all by default.
-        goal: the probability with which a difference is to be detected.
-        alpha: the level of the test; the study's by default.
-        studies: simulated studies per size.
-        sizes: participants per arm, or in all within subjects, for which the power is estimated too.
-        seed: another seed draws other participants.
-        on_progress: called before each simulation.
+        study: The study.
+        effect: The assumed differences.
+        outcomes: Tasks and questionnaires; all by default.
+        goal: The probability with which a difference is to be detected.
+        alpha: The level of the test; the study's by default.
+        studies: Simulated studies per size.
+        sizes: Participants per arm, or in all within subjects, for which the power is estimated too.
+        seed: Another seed draws other participants.
+        on_progress: Called before each simulation.
     """
     if not 0.05 < goal < 0.999:
         raise SnellenError(f"a power of {goal:g} cannot be planned for; give a share such as 0.8")

@@ -28,8 +28,10 @@ class Server:
 
     folder: Path
     database: str | None
+    """Its address; None for the file in the folder."""
     port: int
     log: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
+    """What the server prints."""
     process: subprocess.Popen[bytes] | None = None
 
     @property

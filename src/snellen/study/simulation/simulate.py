@@ -47,7 +47,9 @@ class AnswerCheck:
     """The logs of participants compared with the stored answers: counts of answers."""
 
     confirmed: int
+    """By the server, according to the logs."""
     stored: int
+    """In the database."""
     lost: int
     """Confirmed, but not stored."""
     changed: int
@@ -63,11 +65,13 @@ class AnswerCheck:
 
 @dataclass(frozen=True)
 class ServedStudy:
-    """The address of a served study, and its store if that can be read; `before` participants were simulated earlier."""
+    """A served study that simulated participants can reach."""
 
     link: str
     store: AnswerStore | None
+    """None where it cannot be read."""
     before: int = 0
+    """Participants who were simulated earlier."""
 
     def compare(self, simulation: Simulation) -> AnswerCheck | None:
         """Compares the stored answers of these participants with their logs; None where the store cannot be read."""
@@ -123,15 +127,15 @@ async def simulate(
     """Lets simulated participants take part in a served study.
 
     Args:
-        study: the study.
-        link: its address.
-        participants: how many take part.
-        effect: what is assumed of them.
-        seed: another seed draws other participants.
-        concurrency: how many take part at the same time.
-        think: mean seconds before an answer; the time that is sent with it is drawn by `behaviour.py`.
-        faults: how often participants misuse pages.
-        on_progress: called with the log of each participant who ends.
+        study: The study.
+        link: Its address.
+        participants: How many take part.
+        effect: What is assumed of them.
+        seed: Another seed draws other participants.
+        concurrency: How many take part at the same time.
+        think: Mean seconds before an answer; the time that is sent with it is drawn by `behaviour.py`.
+        faults: How often participants misuse pages.
+        on_progress: Called with the log of each participant who ends.
     """
     simulated = Behaviour.of(study, effect).participants(participants, seed)
     times: defaultdict[str, list[float]] = defaultdict(list)

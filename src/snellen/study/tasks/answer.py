@@ -60,7 +60,9 @@ class AnswerBatch:
     """Answers of several participants to several items; the arrays correspond to the fields of `Answer`."""
 
     value: Int[np.ndarray, "people items"]
+    """The main answer."""
     beside: Int[np.ndarray, "people items"] | None = None
+    """The answer to the second question; None where there is none."""
     chosen: Bool[np.ndarray, "people items further"] | None = None
     """Of every further image, whether it was chosen."""
 

@@ -25,7 +25,9 @@ class Candidate:
     sample: str
     """Its name in the run."""
     label: int | None
+    """The class that is right; None where it is unknown."""
     prediction: int
+    """The class that the model predicts."""
     probability: float
     """Of the prediction."""
     explained: bool = True
@@ -53,6 +55,7 @@ class ChosenItem:
 
     task: str
     practice: bool
+    """Whether its answers do not count."""
     images: tuple[Candidate, ...]
     """Images that are shown with maps."""
     further: tuple[Candidate, ...] = ()
@@ -85,10 +88,10 @@ class Pool:
         """Adds an item.
 
         Args:
-            task: the name of its task.
-            practice: whether it is for practice.
-            images: the images that are shown with maps.
-            further: the images to choose from, without maps.
+            task: The name of its task.
+            practice: Whether it is for practice.
+            images: The images that are shown with maps.
+            further: The images to choose from, without maps.
         """
         self.used.update(image.sample for image in (*images, *further))
         self.items.append(ChosenItem(task=task, practice=practice, images=tuple(images), further=tuple(further)))
@@ -112,10 +115,10 @@ class Pool:
         """As many images of every group as needed, those first that were used least; see `balancing.pick`.
 
         Args:
-            images: the images to pick from, in random order.
-            needs: by group, how many to pick.
-            group: the group of an image.
-            over: the traits over which the choice is to be even, the most important first.
+            images: The images to pick from, in random order.
+            needs: By group, how many to pick.
+            group: The group of an image.
+            over: The traits over which the choice is to be even, the most important first.
         """
         return pick(images, needs, group=group, reuse=lambda image: self.used[image.sample], over=over)
 
@@ -123,10 +126,10 @@ class Pool:
         """`count` images in random order, `wrong` of them misclassified or as near to that as possible.
 
         Args:
-            images: the images to pick from.
-            wrong: how many misclassified ones.
-            count: how many in all.
-            name: of the random numbers.
+            images: The images to pick from.
+            wrong: How many misclassified ones.
+            count: How many in all.
+            name: Of the random numbers.
         """
         available = Counter(image.right for image in images)
         wrong = min(max(wrong, count - available[True]), available[False])
@@ -138,10 +141,10 @@ class Pool:
         """Images of a class, right and wrong in the proportion of the class.
 
         Args:
-            images: the images of the class.
-            count: how many to pick.
-            name: of the random numbers.
-            spare: how many misclassified images to leave over, if possible.
+            images: The images of the class.
+            count: How many to pick.
+            name: Of the random numbers.
+            spare: How many misclassified images to leave over, if possible.
         """
         wrong = round(count * (1 - self.accuracy[images[0].class_index]))
         available = sum(image.right is False for image in images)

@@ -138,9 +138,9 @@ class Task(ABC):
         """Adds items to the pool. By default an item is one image, and images are even over groups, classes and confidence.
 
         Args:
-            pool: the images, and the items that were chosen so far.
-            practice: whether the items are for practice.
-            items: how many.
+            pool: The images, and the items that were chosen so far.
+            practice: Whether the items are for practice.
+            items: How many.
         """
         name, seen = self.traits.name, pool.seen(self.traits.name)
         images = [item for item in pool.shuffled(self.images(pool), f"{name}/{practice}") if item.sample not in seen]

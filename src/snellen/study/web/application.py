@@ -47,11 +47,11 @@ def application(
     """The web application of a study.
 
     Args:
-        study: the study.
-        store: its answers.
-        secure: whether it is reached by https only.
-        proxies: the proxies in front of it, if any.
-        per_address: how many requests of one address are answered at once. Connections are limited too, but those of a
+        study: The study.
+        store: Its answers.
+        secure: Whether it is reached by https only.
+        proxies: The proxies in front of it, if any.
+        per_address: How many requests of one address are answered at once. Connections are limited too, but those of a
             proxy belong to many visitors.
     """
     site = Site.of(study, store, secure=secure)
@@ -202,13 +202,13 @@ def serve(
     """Serves the study until it is interrupted; every answer is stored by then.
 
     Args:
-        study: the study.
-        store: its answers.
-        host: the address to listen at.
-        port: the port to listen at; 0 for any that is free.
-        secure: whether it is reached by https only, through a proxy.
-        proxies: the proxies in front of it, if any.
-        per_address: connections and requests of one address at once; by default half of all connections.
+        study: The study.
+        store: Its answers.
+        host: The address to listen at.
+        port: The port to listen at; 0 for any that is free.
+        secure: Whether it is reached by https only, through a proxy.
+        proxies: The proxies in front of it, if any.
+        per_address: Connections and requests of one address at once; by default half of all connections.
     """
     limits = Limits.of(per_address, proxies)
     app = application(study, store, secure=secure, proxies=proxies, per_address=limits.per_address)

@@ -1,4 +1,4 @@
-"""The drawing that shows what a map is: a sailing boat whose sail counted, treated as every map of a study is."""
+"""The drawing that shows what a map is: a sailing boat with a bright sail, drawn as all maps of a study are."""
 
 from __future__ import annotations
 

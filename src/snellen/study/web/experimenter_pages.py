@@ -1,4 +1,4 @@
-"""The experimenter's pages: how the study is going, pausing and closing it, export, and erasing a participant."""
+"""The experimenter's pages: progress of the study, pausing and closing it, export, and erasing a participant."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ExperimenterPages:
     # Reading ---------------------------------------------------------------------------------------------------------------
 
     async def desk(self, request: Request) -> Response:
-        """How the study is going; without a login, the login page."""
+        """The progress of the study; without a login, the login page."""
         session = await self.site.session(request)
         if session is None:
             return self._login_page(request)

@@ -49,6 +49,7 @@ class Limits:
     pipelined: int = 16
     """Requests that may wait behind each other on one connection; browsers send none."""
     proxies: Proxies = field(default_factory=Proxies)
+    """Those whose connections are not limited by address."""
 
     @staticmethod
     def of(per_address: int | None = None, proxies: Proxies | None = None) -> Limits:

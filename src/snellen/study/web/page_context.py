@@ -22,11 +22,11 @@ def page_context(
     """The values of one page for its template.
 
     Args:
-        study: the study.
-        language: of the participant.
-        pages: all pages of the participant.
-        position: which of them is shown, from 0.
-        replies: by id of the page, what the participant replied so far.
+        study: The study.
+        language: Of the participant.
+        pages: All pages of the participant.
+        position: Which of them is shown, from 0.
+        replies: By id of the page, what the participant replied so far.
     """
     page = pages[position]
     facts: dict[str, Any] = {"maps": "" if page.condition.arm == NONE else page.condition.presentation}
@@ -77,7 +77,7 @@ def _item(item: Item, page: Page) -> dict[str, Any]:
 
 
 def _feedback(task: Task, item: Item, answer: Answer) -> dict[str, Any]:
-    """What was answered in practice, and what was right; practice items are not asked again."""
+    """The answer to a practice item and the right answer; practice items are never shown again."""
     facts: dict[str, Any] = {"answer": answer, "score": round(task.score_answer(item.truth, answer))}
     if isinstance(item.truth, tuple):
         return facts | {"judged": list(zip(item.choices, item.truth, strict=True))}

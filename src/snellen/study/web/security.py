@@ -60,6 +60,7 @@ class SecureHeaders:
 
     app: ASGIApp
     secure: bool
+    """Whether the study is reached by https only."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -126,6 +127,7 @@ class Seal:
 
     study: Study
     now: Callable[[], float] = time.time
+    """The clock, in seconds since 1970; tests set another."""
 
     def _signer(self, *context: str) -> Signer:
         return Signer(self.study.key, "\0".join(context), key_derivation="hmac", digest_method=hashlib.sha256)
@@ -171,10 +173,12 @@ class Seal:
 
 @dataclass(frozen=True)
 class Rate:
-    """A rate limit: `burst` requests at once, then `per_second`."""
+    """A rate limit of one address."""
 
     burst: int
+    """Requests at once."""
     per_second: float
+    """Requests per second after these."""
 
 
 RequestKind = Literal["view", "send", "arrive", "login"]
@@ -196,6 +200,7 @@ class Rates:
 
     rates: Mapping[RequestKind, Rate] = field(default_factory=lambda: RATES)
     now: Callable[[], float] = time.monotonic
+    """The clock, in seconds; tests set another."""
     _left: OrderedDict[tuple[RequestKind, str], tuple[float, float]] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 

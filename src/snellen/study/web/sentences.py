@@ -26,6 +26,7 @@ class Sentences:
 
     language: str
     texts: Mapping[str, str]
+    """By name, such as `consent.heading`."""
     _rich: dict[tuple[str, ...], Markup] = field(default_factory=dict)
 
     def __call__(self, name: str, *parts: str, **words: object) -> str:
@@ -53,7 +54,7 @@ def _full_name(name: str, parts: tuple[str, ...]) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """On one line, with no-break spaces before per cent signs."""
+    """A text on one line, with no-break spaces before per cent signs."""
     return " ".join(text.split()).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
@@ -70,9 +71,9 @@ def flat_texts(texts: Mapping[str, Any], owner: str, before: str = "") -> Iterat
     """Every sentence with its name, such as `consent.heading`.
 
     Args:
-        texts: sentences, nested by name.
-        owner: the file, for errors.
-        before: the beginning of all names.
+        texts: Sentences, nested by name.
+        owner: The file, for errors.
+        before: The beginning of all names.
     """
     for name, value in texts.items():
         if isinstance(value, Mapping):

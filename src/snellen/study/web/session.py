@@ -1,4 +1,4 @@
-"""Who is logged in at the experimenter's desk: a signed cookie that expires, and ends with the password it came from."""
+"""The experimenter's login: a signed cookie that expires, and is invalid as soon as the password changes."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Sessions:
     study: Study
     store: AnswerStore
     now: Callable[[], float] = time.time
+    """The clock, in seconds since 1970; tests set another."""
 
     def begin(self) -> str:
         """A new login, for a cookie."""

@@ -63,6 +63,7 @@ class Site:
     files: Mapping[str, StaticFile]
     """By name."""
     templates: jinja2.Environment
+    """All pages, compiled."""
     pages: Callable[[int, int], tuple[Page, ...]]
     """`Study.pages`, cached: the pages of a participant, by group and number."""
     seal: Seal
@@ -71,6 +72,7 @@ class Site:
     secure: bool
     """Whether the study is reached by https only."""
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "page"))
+    """For work that waits for the database."""
     password_limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
     """Passwords are checked one at a time, so that guessing them cannot use up the whole machine."""
     _participants: dict[str, tuple[float, Participant]] = field(default_factory=dict)
@@ -78,7 +80,14 @@ class Site:
 
     @staticmethod
     def of(study: Study, store: AnswerStore, *, secure: bool) -> Site:
-        """Reads and checks everything that pages are made of, once; `secure` where the study is reached by https only."""
+        """Reads and checks everything that pages are made of, once.
+
+        Args:
+            study: The study.
+            store: Its answers.
+            secure: Whether the study is reached by https only.
+
+        """
         files = _files()
         environment = jinja2.Environment(
             loader=jinja2.FunctionLoader(_template),
@@ -182,10 +191,10 @@ class Site:
         """A page.
 
         Args:
-            template: the name of its file.
-            language: of its sentences.
-            facts: the values of the template.
-            status: the HTTP status.
+            template: The name of its file.
+            language: Of its sentences.
+            facts: The values of the template.
+            status: The HTTP status.
         """
         sentences = self.sentences[language]
         text = self.templates.get_template(template).render(facts, t=sentences, language=language)
@@ -195,11 +204,11 @@ class Site:
         """A small page of a heading and a text, such as `problem.missing` and `problem.missing_text`.
 
         Args:
-            language: of the sentences.
+            language: Of the sentences.
             kind: `problem` or `closed`.
-            name: of the sentence, such as `missing`.
-            status: the HTTP status.
-            words: what is filled into the text.
+            name: Of the sentence, such as `missing`.
+            status: The HTTP status.
+            words: What is filled into the text.
         """
         return self.render("message.html", language, {"kind": kind, "name": name, "words": words}, status)
 

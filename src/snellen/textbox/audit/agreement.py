@@ -44,6 +44,7 @@ class Pairs:
     maps: int
     """Number of maps per image."""
     agreement: Float[np.ndarray, "images pairs"]
+    """How far truth and scores order a pair alike."""
     differing: Float[np.ndarray, "images pairs"]
     """Whether the truths of a pair differ."""
     distinguished: Float[np.ndarray, "images pairs"]

@@ -73,7 +73,9 @@ class Audit:
     """
 
     scores: AuditScores
+    """The scores of all metrics, and the truth of all maps."""
     table: pd.DataFrame
+    """See above."""
     left_out: Mapping[str, str]
     """By metric why it was not audited."""
     seconds: float
@@ -226,7 +228,14 @@ def verdict_of(
 ) -> MetricVerdict:
     """The verdict on an AUC with its interval, by the rule of `WORDS`.
 
-    `decoy` is the interval of how often the oracle is preferred to its decoy; NaN where that is undefined.
+    Args:
+        auc: The AUC.
+        low: The lower end of its interval.
+        high: The upper end.
+        images: How many images it is computed from.
+        networks: How many networks these come from.
+        decoy: The interval of how often the oracle is preferred to its decoy; NaN where that is undefined.
+
     """
     if images < MINIMUM_IMAGES or networks < NETWORKS:
         return "too few"

@@ -93,9 +93,11 @@ class AuditScores:
     simple: tuple[bool, ...]
     """Whether the setting of each image is simple."""
     bucket: Int[np.ndarray, " images"]
+    """Number of the bucket of each image."""
     samples: tuple[str, ...]
     """Names of the images."""
     methods: tuple[str, ...]
+    """Their labels; the columns of `truth` and `scores`."""
     kinds: tuple[MapKind, ...]
     """Of the methods."""
     truth: Float[np.ndarray, "images methods"]

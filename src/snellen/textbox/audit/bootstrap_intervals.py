@@ -43,6 +43,7 @@ class BootstrapInterval:
     mean: float
     low: float
     high: float
+    """Ends of the interval."""
     images: int
     """Number of images with a value."""
     networks: int
@@ -54,6 +55,7 @@ class BootstrapInterval:
     errors: Mapping[str, float]
     """Standard error of each factor, when it alone is resampled."""
     bounds: tuple[float, float] = (0.0, 1.0)
+    """The lowest and the highest possible value."""
 
     def p_value(self, expected: float) -> float:
         """The two-sided p value of the mean against `expected`: below .05 where the interval excludes it."""
@@ -73,6 +75,7 @@ class ResampledMeasure:
     plain: ImageValues
     """With every map once."""
     resampled: Float[np.ndarray, "resamples images"]
+    """With every map as often as the resample says."""
     freedom: int
     """Degrees of freedom of the maps; 0 where they are not resampled."""
 
@@ -88,7 +91,9 @@ class Resamples:
     kinds: tuple[str, ...]
     """Of the maps."""
     maps: Float[np.ndarray, "resamples maps"]
+    """How often every map counts."""
     images: ImageCounts
+    """How often every image counts within its network."""
     seed: int
 
     def measure(self, pairs: Pairs, columns: Sequence[int] | None = None) -> ResampledMeasure:
@@ -128,6 +133,7 @@ class ImageGroup:
     chosen: Int[np.ndarray, " images"]
     """Positions among all images."""
     network_numbers: Int[np.ndarray, " images"]
+    """Number of the network of each image."""
     strata: int
     """Number of buckets."""
     networks: ImageCounts
@@ -217,7 +223,7 @@ def _strata(strata: Int[np.ndarray, " images"]) -> Groups:
 
 
 def _error(counts: ImageCounts, values: ImageValues | Float[np.ndarray, "resamples images"], mean: float) -> float:
-    """The standard deviation over resamples of the mean over images; NaN where most resamples leave nothing defined."""
+    """The standard deviation over resamples of the mean over images; NaN where most resamples leave no value."""
     defined = ~np.isnan(values)
     # Differences from the mean are averaged, so that equal values give exactly no width.
     sums = "ri,i->r" if values.ndim == 1 else "ri,ri->r"

@@ -26,9 +26,12 @@ class ExamScenes:
     """Scenes that a network classifies correctly; where it is wrong it breaks its rule, and the truth is unknown."""
 
     spec: NetworkSpec
+    """Of the network."""
     ids: tuple[str, ...]
+    """Names of the scenes, such as `bucket-01/003`."""
     scenes: SceneBatch
     labels: Int[Tensor, " scenes"]
+    """By the network's rule."""
     focused: Bool[Tensor, "scenes objects"]
     """Whether the rule looks at each object, in the order of the layout's objects."""
     avoided: Bool[Tensor, "scenes objects"]

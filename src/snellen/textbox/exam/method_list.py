@@ -54,6 +54,7 @@ class ListedMethod:
 
     method: Method
     text: str
+    """As the user wrote it."""
 
     @property
     def label(self) -> str:

@@ -43,7 +43,9 @@ class Oracle:
     reasoner: str = "simple-fr"
     """Name or folder of the network whose truth it draws."""
     per_bucket: int = PER_BUCKET
+    """Scenes of each bucket of the exam."""
     seed: int = EXAM_SEED
+    """Of the scenes of the exam."""
 
     traits: ClassVar[MethodTraits] = MethodTraits(
         name=ORACLE,

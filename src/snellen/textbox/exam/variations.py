@@ -45,7 +45,9 @@ class NetworkKind:
 
     name: str
     architecture: str | None = None
+    """None for the published one."""
     background: str = "black"
+    """Behind the objects."""
     robust: bool = False
     """Whether they are trained against attacks."""
 
@@ -62,7 +64,9 @@ class Variation:
 
     name: str
     title: str
+    """With the section of the paper."""
     kinds: tuple[NetworkKind, ...]
+    """The kinds of networks that it trains."""
     scores: tuple[str, ...] = ("pafl",)
     """The scores of the tables."""
     beside: tuple[NetworkKind, ...] = ()
@@ -110,6 +114,7 @@ class VariationResult:
     frames: Mapping[str, pd.DataFrame]
     """Scores by kind of network, with the plain settings' names."""
     networks: Mapping[str, tuple[TrainedNetwork, ...]]
+    """By kind of network."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """By network why it takes no part."""
     left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -121,7 +121,7 @@ class VitTiny(nn.Module):
     """A small vision transformer with a class token, one other token per 8×8 pixels.
 
     Three small convolutions make the tokens (Xiao et al. 2021): from patches as they are, box2, which may lie anywhere in a
-    patch, is learnt much more slowly.
+    patch, takes much longer to be recognised.
     """
 
     def __init__(self, classes: int, side: int, *, width: int = 96, depth: int = 3, heads: int = 4) -> None:

@@ -25,7 +25,9 @@ class NetworkSpec:
     name: str
     rule: SceneRule
     architecture: str
+    """A name in `ARCHITECTURES`."""
     background: str = "black"
+    """A name in `BACKGROUNDS`, or a folder of photographs."""
     robust: bool = False
     """Whether the network is trained against attacks."""
     side: int = SIDE

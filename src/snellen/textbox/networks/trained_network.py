@@ -37,6 +37,7 @@ class TrainedNetwork:
     spec: NetworkSpec
     module: nn.Module
     record: Mapping[str, Any]
+    """The content of `reasoner.json`."""
     folder: Path
 
     @property

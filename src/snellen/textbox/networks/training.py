@@ -49,7 +49,9 @@ class Attack:
     """Projected gradient ascent on the pixels, as Kim et al. (2022) train against (Madry et al. 2018)."""
 
     epsilon: float = 0.3
+    """The largest change of a pixel, which is in [0, 1]."""
     step: float = 0.1
+    """The change of a pixel in one iteration."""
     iterations: int = 10
 
     def __call__(
@@ -81,6 +83,7 @@ class TrainingPlan:
     """How a network is trained."""
 
     batch: int = 256
+    """Images per step."""
     rate: float = 1e-3
     """Learning rate."""
     warm: int = 10_000
@@ -92,6 +95,7 @@ class TrainingPlan:
     settle: float = 0.5
     """The rate falls over this multiple of the images that were needed to learn the rule."""
     attempts: int = 5
+    """How often training starts anew before it is given up."""
     half: bool = True
     """Use bfloat16 where that is faster."""
     seed: int = 0
@@ -140,10 +144,15 @@ class TrainingStep:
     """A measurement of the progress of training."""
 
     attempt: int
+    """Counted from 1."""
     images: int
+    """Seen so far in this attempt."""
     seconds: float
+    """Since the beginning of the first attempt."""
     loss: float
+    """Of the last batch."""
     rate: float
+    """Learning rate."""
     mean: float
     """Accuracy, as a mean over buckets."""
     worst: float
@@ -151,6 +160,7 @@ class TrainingStep:
     attacked_mean: float | None = None
     """Accuracy under the full attack, in robust training."""
     attacked_worst: float | None = None
+    """The same in the worst bucket."""
     strength: float | None = None
     """The share of the full attack that training uses now."""
 
@@ -161,10 +171,13 @@ class TrainingResult:
 
     module: nn.Module
     seed: int
+    """Of the attempt that succeeded."""
     accuracy: dict[int, float]
     """By bucket, on unseen scenes."""
     log: list[TrainingStep] = field(default_factory=list)
+    """All measurements, those of failed attempts too."""
     seconds: float = 0.0
+    """Of all attempts."""
     attacked: dict[int, float] | None = None
     """Accuracy under attack by bucket, for a network that was trained against attacks."""
 
@@ -360,7 +373,7 @@ def _follows_rule(step: TrainingStep) -> bool:
 
 
 def _settling(images_seen: int, reached_at: int, plan: TrainingPlan) -> float:
-    """The share of the learning rate: all until the rule is learnt, then less and less."""
+    """The share of the learning rate: all until the rule is followed, then less and less."""
     if not reached_at:
         return 1.0
     over = max(plan.settle * reached_at, 2 * plan.watch)

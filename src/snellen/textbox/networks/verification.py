@@ -54,6 +54,7 @@ class Change:
     item: str
     """Name of the object."""
     change: str
+    """What is done to the object, in words."""
     into: int
     """Number of the bucket after the change."""
     role: ObjectRole
@@ -77,6 +78,7 @@ class ChangeResult:
     moved: float
     """Mean absolute change of the probability of the label before the change."""
     pairs: int
+    """How many pairs of scenes."""
 
     @property
     def shortfall(self) -> float:

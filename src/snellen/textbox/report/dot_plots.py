@@ -33,6 +33,7 @@ class DotPlotCell:
     """One method in one panel."""
 
     dots: tuple[Dot, ...]
+    """From back to front."""
     bar: float | None = None
     """End of a bar from zero."""
     link: tuple[float, float] | None = None
@@ -54,6 +55,7 @@ class DotPlotPanel:
 
     title: str
     threshold: float | None = None
+    """Above it a method passes; None where there is no such bar."""
     best_control: float | None = None
     """The highest average of a control."""
     oracle: float | None = None
@@ -85,8 +87,10 @@ class DotPlot:
     after: str
     """The figure of the paper that it follows."""
     note: str
+    """How to read it."""
     panels: tuple[DotPlotPanel, ...]
     groups: tuple[tuple[str, tuple[DotPlotRow, ...]], ...]
+    """Title of each group of rows, and the rows."""
     keys: tuple[tuple[MarkerShape, str, str], ...]
     """Shape, colour and meaning of every kind of dot."""
     table: NumberTable

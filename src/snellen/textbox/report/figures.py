@@ -49,11 +49,13 @@ PAIRS: Mapping[str, tuple[tuple[int, str], ...]] = {
 
 @dataclass(frozen=True)
 class PublishedScore:
-    """A number of the paper, read off a figure; `at_most` where only a bound can be read."""
+    """A number of the paper, read off a figure."""
 
     value: float
     at_most: bool
+    """Whether the figure shows only an upper bound."""
     source: str
+    """How it was read off."""
 
     def __str__(self) -> str:
         return f"{'≤ ' if self.at_most else ''}{score(self.value)}"
@@ -75,8 +77,11 @@ class PaperFigures:
     """The figures of an exam, in one reading."""
 
     frame: pd.DataFrame
+    """Scores: a row per setting, scene and method."""
     methods: tuple[str, ...]
+    """Their labels."""
     controls: tuple[str, ...]
+    """Their labels."""
     rules: Mapping[str, str]
     """By setting."""
 

@@ -38,6 +38,7 @@ class BucketScenes:
     """Scenes of one bucket, and what the rule says of it."""
 
     number: int
+    """From 1."""
     contents: str
     """What it shows, in words."""
     truth: Truth

@@ -104,7 +104,9 @@ class PhotoBackground:
     """
 
     folder: str | None = None
+    """None for the photographs inside installed packages."""
     brightness: float = 0.7
+    """By which pixels are multiplied."""
 
     def __call__(self, keys: Keys, side: int, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels:
         return _with_ink(_draw_distinct(keys, side, self._crop), ink, colour)

@@ -59,6 +59,7 @@ class SceneObject:
     bitmaps: tuple[str, ...]
     """The bitmap of each kind, in rows of # (ink) and . (none)."""
     kinds: tuple[str, ...]
+    """Their names, such as A and B."""
 
     def __post_init__(self) -> None:
         if not self.bitmaps or len(self.bitmaps) != len(self.kinds):

@@ -57,7 +57,7 @@ Test = IsShown | IsKind | Not | Combined
 
 @dataclass(frozen=True)
 class IfElse:
-    """One branch where a test is met, the other where it is not; without the other, undefined there."""
+    """A choice: one branch where a test is met, another where it is not; without the other, the label is undefined there."""
 
     test: Test
     then: Node

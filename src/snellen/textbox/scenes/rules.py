@@ -31,7 +31,9 @@ class Truth:
     label: int | None
     """None where the rule leaves the bucket undefined."""
     focus: frozenset[str] = frozenset()
+    """Names of the objects that the rule looks at."""
     avoid: frozenset[str] = frozenset()
+    """Names of the objects that no test on the way asks about."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,11 @@ class SceneRule:
     """A rule about objects: what it says of every bucket. Made by `SceneRule.read`."""
 
     text: str
+    """In one line."""
     objects: tuple[SceneObject, ...]
+    """All objects of the scenes, in the order in which buckets are counted."""
     tree: Node
+    """The rule, parsed."""
 
     @staticmethod
     def read(text: str, objects: Sequence[SceneObject]) -> SceneRule:

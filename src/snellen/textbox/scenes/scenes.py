@@ -40,6 +40,7 @@ class SceneBatch:
     boxes: Int[Tensor, "scenes objects 4"]
     """Top, left, bottom and right of the rectangle around each object; all 0 where it is not shown."""
     buckets: Int[Tensor, " scenes"]
+    """Their numbers, from 1."""
 
     def __len__(self) -> int:
         return len(self.buckets)

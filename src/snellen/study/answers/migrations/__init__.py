@@ -1,1 +1,1 @@
-"""How the database came to have its tables, step by step; `Store.open` takes the steps that are missing."""
+"""Migrations of the database, step by step; `Database.open` runs those that are missing."""

@@ -1,4 +1,4 @@
-"""What Alembic runs: every missing step, on the connection and in the transaction that it is given."""
+"""What Alembic runs: every missing migration, on the connection and in the transaction that the caller opened."""
 
 from __future__ import annotations
 

@@ -91,10 +91,10 @@ class Form(ABC):
         """Answers of simulated participants who look.
 
         Args:
-            ease: skill minus difficulty, in standard deviations of skill.
-            truth: the truth of every item.
-            noise: from `noise`.
-            bets: how far the second answer follows the probability of being right, from 0 (not) to 1.
+            ease: Skill minus difficulty, in standard deviations of skill.
+            truth: The truth of every item.
+            noise: From `noise`.
+            bets: How far the second answer follows the probability of being right, from 0 (not) to 1.
         """
 
     @abstractmethod
@@ -108,10 +108,10 @@ class Form(ABC):
         """Mean and mean square of the score of `simulate` at this ease, computed without random numbers.
 
         Args:
-            score: the score of answers.
-            ease: a row per case, such as a level of skill; a column per item.
-            truth: the truth of every item.
-            bets: as in `simulate`.
+            score: The score of answers.
+            ease: A row per case, such as a level of skill; a column per item.
+            truth: The truth of every item.
+            bets: As in `simulate`.
         """
 
 

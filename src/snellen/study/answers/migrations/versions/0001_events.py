@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Makes the three tables."""
+    """Creates the three tables."""
     op.create_table(
         "study",
         sa.Column("id", sa.Integer, nullable=False, autoincrement=False),
@@ -55,6 +55,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Takes them away, with everything in them."""
+    """Drops them, with all rows."""
     for table in ("events", "participants", "study"):
         op.drop_table(table)

@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Makes their table."""
+    """Creates their table."""
     op.create_table(
         "logouts",
         sa.Column("login", sa.Text, nullable=False),
@@ -22,5 +22,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Takes it away."""
+    """Drops it."""
     op.drop_table("logouts")
