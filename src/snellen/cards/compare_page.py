@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from snellen.cards.card_view import MetricScale, grade_view, metric_scales, score_text, title, verdict
 from snellen.cards.compare import AttributeRow, CardComparison, TestRow
 from snellen.cards.people import STYLE, categories
 from snellen.cards.reasons import because, plain
 from snellen.cards.schema import METHODOLOGY, Card
-from snellen.charts.html_page import render_page, write_page
+from snellen.charts.html_page import TemplateValues, render_page, write_page
 from snellen.charts.verdict_marks import DIRECTIONS
 from snellen.report.page import subject_facts
 from snellen.verdicts import MINIMUM_IMAGES
@@ -27,7 +26,7 @@ def page(comparison: CardComparison) -> str:
     return render_page("cards/compare.html", styles, _facts(comparison))
 
 
-def _facts(comparison: CardComparison) -> dict[str, Any]:
+def _facts(comparison: CardComparison) -> TemplateValues:
     scales = metric_scales(comparison.card_set)
     rows = {row.attribute: row for row in comparison.rows}
     return {
@@ -55,7 +54,7 @@ def _facts(comparison: CardComparison) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _attribute(comparison: CardComparison, row: AttributeRow, scales: dict[str, MetricScale]) -> dict[str, Any]:
+def _attribute(comparison: CardComparison, row: AttributeRow, scales: dict[str, MetricScale]) -> TemplateValues:
     return {
         "methodology": row.attribute in METHODOLOGY,
         "cells": [
@@ -66,8 +65,8 @@ def _attribute(comparison: CardComparison, row: AttributeRow, scales: dict[str, 
     }
 
 
-def _test(cards: tuple[Card, ...], row: TestRow, metric_scale: MetricScale) -> dict[str, Any]:
-    rows: list[dict[str, Any]] = []
+def _test(cards: tuple[Card, ...], row: TestRow, metric_scale: MetricScale) -> TemplateValues:
+    rows: list[TemplateValues] = []
     for card in cards:
         evidence = row.of(card)
         if evidence is None:

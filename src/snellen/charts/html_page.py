@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
@@ -15,8 +14,11 @@ from snellen.charts.colours import page_css
 from snellen.errors import SnellenError
 from snellen.files.atomic import write_whole
 
+TemplateValues = dict[str, object]
+"""What a template shows, by name. Only templates read it: values that Python reads too are objects of their own."""
 
-def render_page(template: str, styles: Sequence[str], facts: Mapping[str, Any]) -> str:
+
+def render_page(template: str, styles: Sequence[str], facts: Mapping[str, object]) -> str:
     """A page as text.
 
     Args:

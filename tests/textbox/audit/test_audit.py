@@ -125,8 +125,8 @@ def test_believed_is_who_sees_among_methods_alone_too() -> None:
     helped[:, :6] = 0.5  # methods are all the same to it, controls are below and the oracle is above
     made = trial(truth=(truth, True), helped=(helped, True), turned=(-truth, True))
     result = Audit(scores=made, table=audit_table(made), left_out={}, seconds=0.0)
-    assert result.cell("helped", "simple")["verdict"] == "sees"
-    assert result.cell("helped", "simple")["own_verdict"] == "blind"
+    assert result.cell("helped", "simple").verdict == "sees"
+    assert result.cell("helped", "simple").own_verdict == "blind"
     assert result.believed("simple") == (["truth"], ["helped"])
     assert [metric.label for metric in result.order] == ["truth", "helped", "turned"]
 
@@ -166,13 +166,14 @@ def test_what_holds_in_some_networks_only_is_not_to_be_believed() -> None:
     made = trial(truth=(truth, True), some=(some, True))
     result = Audit(scores=made, table=audit_table(made), left_out={}, seconds=0.0)
     cell = result.cell("some", "complex")
-    assert cell["auc"] == pytest.approx(0.75)
-    alone = 1.96 * cell["auc_error_images"]
-    assert cell["auc"] - alone > 0.6
-    assert cell["auc_low"] < 0.5 < cell["auc_high"]
-    assert (cell["verdict"], cell["own_verdict"]) == ("unclear", "unclear")
+    mean, low, high, _ = cell.estimates["auc"]
+    assert mean == pytest.approx(0.75)
+    rows = result.table.set_index(["metric", "group"])
+    assert mean - 1.96 * rows.loc[("some", "complex"), "auc_error_images"] > 0.6
+    assert low < 0.5 < high
+    assert (cell.verdict, cell.own_verdict) == ("unclear", "unclear")
     assert result.believed("complex")[0] == ["truth"]
-    assert result.cell("some", "simple")["verdict"] == "sees"
+    assert result.cell("some", "simple").verdict == "sees"
     assert "To be believed in complex settings, for they see among methods alone too: truth." in summary(result)
 
 
@@ -232,7 +233,7 @@ def test_a_method_that_breaks_has_no_maps_and_the_others_are_tried_all_the_same(
     field = result.method_table().set_index("method")["simple"]
     assert math.isnan(field["breaking"])
     assert field["gradient"] > 0
-    assert result.cell("sparsity", "simple")["undefined"] == len(result.scores)
+    assert result.cell("sparsity", "simple").undefined == len(result.scores)
 
 
 def test_a_small_audit_for_real(real: Audit) -> None:
@@ -242,12 +243,14 @@ def test_a_small_audit_for_real(real: Audit) -> None:
     assert (real.scores.truth[:, -1] == 1).all()
     for name in ("pafl", "relevance-mass"):  # the same number by two ways, of which one is a metric of the run
         cell = real.cell(name, "simple")
-        assert (cell["tau"], cell["auc"], cell["oracle_top"], cell["fooled"]) == (1, 1, 1, 0)
-    assert real.cell("random-logit", "simple")["oracle_n"] == 0  # the truth is not about other classes
-    assert real.cell("deletion", "simple")["auc"] > 0.6
-    assert real.cell("deletion", "simple")["decoy"] == 1
-    assert real.cell("sparsity", "simple")["decoy"] == 0.5  # the same values elsewhere
-    assert real.cell("deletion", "simple")["verdict"] == "too few"
+        assert (cell.estimates["tau"].mean, cell.estimates["auc"].mean, cell.oracle_top, cell.fooled) == (1, 1, 1, 0)
+    assert (
+        real.table.set_index(["metric", "group"]).loc[("random-logit", "simple"), "oracle_n"] == 0
+    )  # the truth is not about other classes
+    assert real.cell("deletion", "simple").estimates["auc"].mean > 0.6
+    assert real.cell("deletion", "simple").estimates["decoy"].mean == 1
+    assert real.cell("sparsity", "simple").estimates["decoy"].mean == 0.5  # the same values elsewhere
+    assert real.cell("deletion", "simple").verdict == "too few"
 
 
 def test_pages_of_a_small_audit(real: Audit, tmp_path: Path) -> None:
@@ -267,6 +270,6 @@ def test_what_cards_need_to_know_of_metrics_is_about_complex_settings_alone(real
     assert real.write_truth(path).read_text() == "metric,auc,low,high,n,verdict\n"
     table = real.table[real.table["group"] == "simple"].assign(group="complex")
     lines = replace(real, table=table).write_truth(path).read_text().splitlines()
-    cell = real.cell("deletion", "simple")
+    mean, low, high, _ = real.cell("deletion", "simple").estimates["auc"]
     assert {line.partition(",")[0] for line in lines[1:]} == {"deletion", "sparsity", "random-logit"}
-    assert f"deletion,{cell['auc']:.4f},{cell['auc_low']:.4f},{cell['auc_high']:.4f},6,too few" in lines
+    assert f"deletion,{mean:.4f},{low:.4f},{high:.4f},6,too few" in lines

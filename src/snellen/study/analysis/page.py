@@ -6,13 +6,13 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from snellen.charts import numbers
 from snellen.charts.chart import Chart
-from snellen.charts.html_page import render_page, write_page
+from snellen.charts.html_page import TemplateValues, render_page, write_page
 from snellen.charts.scale import Scale, round_scale
 from snellen.charts.verdict_marks import MARKS
 from snellen.errors import SnellenError
@@ -72,7 +72,7 @@ def page(analysis: Analysis) -> str:
     )
 
 
-def _template_values(analysis: Analysis) -> dict[str, Any]:
+def _template_values(analysis: Analysis) -> TemplateValues:
     setup = analysis.setup
     return {
         "record": {"snellen": analysis.versions["snellen"]},
@@ -107,7 +107,7 @@ def _template_values(analysis: Analysis) -> dict[str, Any]:
 # Outcomes ----------------------------------------------------------------------------------------------------------------
 
 
-def _outcome(outcome: OutcomeAnalysis, alpha: float) -> dict[str, Any]:
+def _outcome(outcome: OutcomeAnalysis, alpha: float) -> TemplateValues:
     facts, comparison = outcome.facts, outcome.comparison
     scores = [score for arm in outcome.distributions for score in arm.values]
     # Intervals of few participants are wide; they are drawn within the bounds of the outcome.
@@ -142,7 +142,7 @@ def _outcome(outcome: OutcomeAnalysis, alpha: float) -> dict[str, Any]:
     }
 
 
-def _arm(arm: Distribution, scale: Scale) -> dict[str, Any]:
+def _arm(arm: Distribution, scale: Scale) -> TemplateValues:
     interval = numbers.interval(arm.low, arm.high, arm.n) if arm.n else ""
     about = (
         f"{sentences.arm_name(arm.arm)}: {numbers.count(arm.n, 'participant')}, mean {numbers.short(arm.mean)} {interval}, "
@@ -160,7 +160,7 @@ def _arm(arm: Distribution, scale: Scale) -> dict[str, Any]:
     }
 
 
-def _contrast(pair: ArmDifference, scale: Scale | None, *, different: bool) -> dict[str, Any]:
+def _contrast(pair: ArmDifference, scale: Scale | None, *, different: bool) -> TemplateValues:
     return {
         "pair": pair,
         "name": f"{pair.first} − {sentences.arm_name(pair.second)}",
@@ -184,7 +184,7 @@ def _difference_axis(scale: Scale) -> Chart:
 # Mixed models and equality -----------------------------------------------------------------------------------------------
 
 
-def _mixed_model(outcome: OutcomeAnalysis, model: MixedModel) -> dict[str, Any]:
+def _mixed_model(outcome: OutcomeAnalysis, model: MixedModel) -> TemplateValues:
     variances, shares, odds = model.variances or {}, model.shares or {}, model.odds
     return {
         "facts": outcome.facts,
@@ -219,13 +219,13 @@ def _odds_ratio(coefficient: Coefficient) -> dict[str, str]:
     return {"arm": coefficient.arm, "value": value, "p": sentences.p_cell(coefficient.p)}
 
 
-def _equality(outcome: OutcomeAnalysis) -> dict[str, Any]:
+def _equality(outcome: OutcomeAnalysis) -> TemplateValues:
     scale = charts.equality_scale(outcome.equivalences)
     pairs = [_equal_pair(pair, scale) for pair in outcome.equivalences]
     return {"facts": outcome.facts, "pairs": pairs, "axis": _difference_axis(scale) if scale else ""}
 
 
-def _equal_pair(pair: Equivalence, scale: Scale | None) -> dict[str, Any]:
+def _equal_pair(pair: Equivalence, scale: Scale | None) -> TemplateValues:
     kind = _EQUALITY_VERDICTS.get(pair.conclusion, "not counted")
     conclusion = sentences.equivalence(pair)
     tested = pair.conclusion != "not tested"
@@ -246,18 +246,18 @@ def _equal_pair(pair: Equivalence, scale: Scale | None) -> dict[str, Any]:
 # Calibration -------------------------------------------------------------------------------------------------------------
 
 
-def _calibrations(rows: Sequence[Calibration]) -> list[dict[str, Any]]:
+def _calibrations(rows: Sequence[Calibration]) -> list[TemplateValues]:
     """The tasks with certainties, each with its arms."""
     return _by_task(rows, _calibration_about, ("certainty, per cent", "share right"))
 
 
-def _bets(rows: Sequence[BettingResults]) -> list[dict[str, Any]]:
+def _bets(rows: Sequence[BettingResults]) -> list[TemplateValues]:
     """The tasks with stakes, each with its arms."""
     return _by_task(rows, _bets_about, ("points staked", "share right"))
 
 
-def _by_task(rows: Sequence[T], about: Callable[[str, T], str], axes: tuple[str, str]) -> list[dict[str, Any]]:
-    tasks: dict[str, list[dict[str, Any]]] = {}
+def _by_task(rows: Sequence[T], about: Callable[[str, T], str], axes: tuple[str, str]) -> list[TemplateValues]:
+    tasks: dict[str, list[TemplateValues]] = {}
     for row in rows:
         assurance = find_task(row.task).form.assurance
         assert assurance is not None

@@ -121,14 +121,14 @@ class Database:
         if not (self.sqlite or queued):
             with self.writing() as connection:
                 return work(connection)
-        queued = _QueuedWork(work)
-        self._waiting.append(queued)
+        queued_work = _QueuedWork(work)
+        self._waiting.append(queued_work)
         with self._turn:
-            if not queued.done:
+            if not queued_work.done:
                 self._write([self._waiting.popleft() for _ in range(len(self._waiting))])
-        if queued.problem is not None:
-            raise queued.problem
-        result: T = queued.result
+        if queued_work.problem is not None:
+            raise queued_work.problem
+        result: T = queued_work.result
         return result
 
     def _write(self, jobs: list[_QueuedWork]) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -56,6 +56,39 @@ GROUPS = ("all", "simple", "complex")
 MEASURES = ("tau", "auc", "clear", "own", "decoy")
 """Kendall's τ; AUC of success; AUC over clear differences; AUC of success among methods alone, without controls and oracle;
 how often the oracle is preferred to its decoy."""
+
+
+class AuditEstimate(NamedTuple):
+    """One of `MEASURES` in a group of settings: mean, ends of the 95 % interval, and the number of images."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditCell:
+    """One metric in one group of settings."""
+
+    estimates: Mapping[str, AuditEstimate]
+    """By measure."""
+    verdict: MetricVerdict
+    """On the AUC of success."""
+    own_verdict: MetricVerdict
+    """On that among methods alone."""
+    p: float
+    own_p: float
+    """P-values of the two, corrected by Holm."""
+    scores: int
+    undefined: int
+    """How many scores, and how many of them are NaN."""
+    oracle_top: float
+    oracle_above: float
+    fooled: float
+    """Shares of images, as in `Audit`."""
+    fooled_by: str
+    """The control that fools it most often; empty where none does."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -109,10 +142,17 @@ class Audit:
         rows = [row for row, simple in enumerate(self.scores.simple) if group == "all" or simple == (group == "simple")]
         return len(rows), len({self.scores.setting[row] for row in rows})
 
-    def cell(self, metric: str, group: str) -> Mapping[str, Any]:
-        """The row of a metric in a group."""
-        rows = self.table[(self.table["metric"] == metric) & (self.table["group"] == group)]
-        return {str(key): value for key, value in rows.iloc[0].items()}
+    def cell(self, metric: str, group: str) -> AuditCell:
+        """A metric in a group."""
+        row = self._row(metric, group)
+        return AuditCell(estimates=_estimates(row), **{name: row[name] for name in _CELL_COLUMNS})
+
+    def setting_estimates(self, metric: str, setting: str) -> dict[str, AuditEstimate]:
+        """The estimates of a metric in one setting, by measure; verdicts are on groups of settings only."""
+        return _estimates(self._row(metric, setting))
+
+    def _row(self, metric: str, group: str) -> dict[Hashable, Any]:
+        return self.table[(self.table["metric"] == metric) & (self.table["group"] == group)].to_dict("records")[0]
 
     def believed(self, group: str) -> tuple[list[str], list[str]]:
         """The metrics that see the truth in a group also among methods alone, and those that see it otherwise.
@@ -122,9 +162,9 @@ class Audit:
         seeing = [
             metric.label
             for metric in self.order
-            if metric.role == "on trial" and self.cell(metric.label, group)["verdict"] == "sees"
+            if metric.role == "on trial" and self.cell(metric.label, group).verdict == "sees"
         ]
-        alone = [label for label in seeing if self.cell(label, group)["own_verdict"] == "sees"]
+        alone = [label for label in seeing if self.cell(label, group).own_verdict == "sees"]
         return alone, [label for label in seeing if label not in alone]
 
     def method_table(self) -> pd.DataFrame:
@@ -164,7 +204,20 @@ class Audit:
         return path
 
 
+_CELL_COLUMNS = tuple(field.name for field in fields(AuditCell) if field.name != "estimates")
 _TRUTH = {"auc": "auc", "low": "auc_low", "high": "auc_high"}
+
+
+def _estimates(row: Mapping[Hashable, Any]) -> dict[str, AuditEstimate]:
+    return {
+        measure: AuditEstimate(
+            mean=row[measure],
+            low=row[f"{measure}_low"],
+            high=row[f"{measure}_high"],
+            n=row[f"{measure}_n"],
+        )
+        for measure in MEASURES
+    }
 
 
 def audit(

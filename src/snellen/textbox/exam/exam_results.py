@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Literal, NotRequired, TypedDict, cast
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from snellen.runs.run import Run
 from snellen.runs.store import key_of
 from snellen.textbox.exam import scoring
 from snellen.textbox.exam.exam_scenes import ExamScenes, draw_exam_scenes
+from snellen.textbox.exam.method_list import StoredMethod
 from snellen.textbox.exam.oracle import ORACLE
 from snellen.textbox.exam.scoring import SCORES, ScoreReading
 from snellen.textbox.networks.trained_network import TrainedNetwork, find_network, shipped_folder
@@ -30,12 +31,42 @@ VERIFICATION = "verification.csv"
 SCHEMA = 1
 
 
+class StoredNetwork(TypedDict):
+    """Where a network is, and what shows that it is still the same."""
+
+    model: str
+    """The name of a shipped network, or a folder."""
+    fingerprint: str
+    rule: str
+
+
+class StoredSetting(StoredNetwork):
+    """A setting of the exam."""
+
+    left_out: dict[str, str]
+    """By label of a method, why it cannot explain the network."""
+    verification: NotRequired[str]
+    """The digest of its verification; records of older versions have none."""
+
+
+class ExamRecord(TypedDict):
+    """What `field.json` holds."""
+
+    schema: int
+    images: int
+    """Scenes of each bucket."""
+    methods: list[StoredMethod]
+    settings: dict[str, StoredSetting]
+    refused: dict[str, str]
+    """By network that does not follow its rule, a sentence."""
+
+
 @dataclass(frozen=True, eq=False)
 class ExamResults:
     """The maps and scores of an exam. Maps are in one run folder per setting; scores are computed when they are needed."""
 
     folder: Path
-    record: Mapping[str, Any]
+    record: ExamRecord
 
     @staticmethod
     def read(folder: str | Path) -> ExamResults:
@@ -90,7 +121,7 @@ class ExamResults:
         """Labels of the methods with other settings than their defaults."""
         return self._labels_where("changed")
 
-    def _labels_where(self, key: str) -> tuple[str, ...]:
+    def _labels_where(self, key: Literal["control", "changed"]) -> tuple[str, ...]:
         methods = self.record["methods"]
         return tuple(method["label"] for method in methods if method[key] and method["label"] in self.methods)
 
@@ -201,7 +232,7 @@ class ExamResults:
         return frame
 
 
-def read_record(folder: Path) -> dict[str, Any] | None:
+def read_record(folder: Path) -> ExamRecord | None:
     """The record of the exam in a folder; None where there is none."""
     path = folder / RECORD
     if not path.exists():
@@ -216,10 +247,10 @@ def read_record(folder: Path) -> dict[str, Any] | None:
         ) from None
     if newer:
         raise SnellenError(f"'{folder}' was written by a newer Snellen (schema {record['schema']}, not {SCHEMA}); upgrade")
-    return record
+    return cast("ExamRecord", record)
 
 
-def identity(network: TrainedNetwork) -> dict[str, str]:
+def identity(network: TrainedNetwork) -> StoredNetwork:
     """What the record stores about a network: where it is, and what shows that it is still the same."""
     is_shipped = network.folder.parent == shipped_folder()
     return {
@@ -229,12 +260,15 @@ def identity(network: TrainedNetwork) -> dict[str, str]:
     }
 
 
-def check_same(folder: Path, setting: str, facts: Mapping[str, Any], network: TrainedNetwork) -> None:
+def check_same(folder: Path, setting: str, facts: StoredNetwork, network: TrainedNetwork) -> None:
     """Refuses a network that is not the one whose maps the folder holds."""
     current = identity(network)
-    for what, key in (("other weights", "fingerprint"), ("another rule", "rule")):
-        if facts[key] != current[key]:
+    pairs = {
+        "other weights": (facts["fingerprint"], current["fingerprint"]),
+        "another rule": (facts["rule"], current["rule"]),
+    }
+    for what, (before, now) in pairs.items():
+        if before != now:
             raise SnellenError(
-                f"'{folder / setting}' was made with {what} of '{setting}' ({facts[key]}, now {current[key]}); "
-                "choose another --out"
+                f"'{folder / setting}' was made with {what} of '{setting}' ({before}, now {now}); choose another --out"
             )

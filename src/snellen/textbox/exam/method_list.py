@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from snellen.files.seals import is_sealed, seal
 from snellen.methods.controls import CONTROLS
@@ -48,6 +48,19 @@ scores hold for these settings only."""
 ALL = "all"
 
 
+class StoredMethod(TypedDict):
+    """A method of an exam, as its record holds it."""
+
+    label: str
+    text: str
+    """As the user wrote it."""
+    control: bool
+    changed: bool
+    """Whether its settings differ from its defaults."""
+    seal: NotRequired[str | None]
+    """Shows that this user named code; only methods that are code have it."""
+
+
 @dataclass(frozen=True)
 class ListedMethod:
     """A method of an exam, and the text that names it, from which it can be made again."""
@@ -61,15 +74,17 @@ class ListedMethod:
         """Its name in tables."""
         return label(self.method)
 
-    def record(self) -> dict[str, Any]:
-        """The method as stored; `changed` tells whether its settings differ from its defaults."""
-        return {
-            "label": self.label,
-            "text": self.text,
-            "control": traits(self.method).control,
-            "changed": self.method != type(self.method)(),
-            **({"seal": seal(_seal_text(self.text))} if holds_code(self.text) else {}),
-        }
+    def record(self) -> StoredMethod:
+        """The method as stored."""
+        stored = StoredMethod(
+            label=self.label,
+            text=self.text,
+            control=traits(self.method).control,
+            changed=self.method != type(self.method)(),
+        )
+        if holds_code(self.text):
+            stored["seal"] = seal(_seal_text(self.text))
+        return stored
 
 
 def method_list(names: Sequence[Any]) -> list[ListedMethod]:
@@ -97,7 +112,7 @@ def listed_method(method: Any) -> ListedMethod:
     return ListedMethod(parsed, method if isinstance(method, str) else label(parsed))
 
 
-def untrusted_methods(methods: Sequence[Mapping[str, Any]]) -> list[str]:
+def untrusted_methods(methods: Sequence[StoredMethod]) -> list[str]:
     """The texts among the methods of a record that would be imported and that this user did not write there."""
     own = [method for method in methods if holds_code(method["text"]) and code_origins(method["text"])]
     return [method["text"] for method in own if not is_sealed(_seal_text(method["text"]), method.get("seal"))]

@@ -22,7 +22,17 @@ from snellen.runs.evaluate import Options, UnfinishedError, evaluate
 from snellen.runs.executors import process_pool
 from snellen.runs.progress import Observer, Relay, default_observer, duration
 from snellen.runs.settings import workers_for_short_passes
-from snellen.textbox.exam.exam_results import RECORD, SCHEMA, VERIFICATION, ExamResults, check_same, identity, read_record
+from snellen.textbox.exam.exam_results import (
+    RECORD,
+    SCHEMA,
+    VERIFICATION,
+    ExamRecord,
+    ExamResults,
+    StoredSetting,
+    check_same,
+    identity,
+    read_record,
+)
 from snellen.textbox.exam.exam_scenes import PER_BUCKET, ExamScenes, draw_exam_scenes
 from snellen.textbox.exam.method_list import ALL, ListedMethod, listed_method, method_list, untrusted_methods
 from snellen.textbox.networks.trained_network import TrainedNetwork, find_network, shipped_names
@@ -71,24 +81,24 @@ def run_exam(
         _refuse_other_exam(folder, stored, networks, count)
     _refuse_unsupported(add, networks)
     verified, refused = _verify(networks, folder, stored, observer)
-    record: dict[str, Any] = {
-        "schema": SCHEMA,
-        "images": count,
-        "methods": [method.record() for method in listed],
-        # An interrupted addition must not remove settings from the record that it did not reach.
-        "settings": {}
-        if extended is None
-        else {name: facts for name, facts in extended["settings"].items() if name in verified},
-        "refused": refused,
-    }
+    # An interrupted addition must not remove settings from the record that it did not reach.
+    settings = {} if extended is None else extended["settings"]
+    record = ExamRecord(
+        schema=SCHEMA,
+        images=count,
+        methods=[method.record() for method in listed],
+        settings={name: facts for name, facts in settings.items() if name in verified},
+        refused=refused,
+    )
     scenes = {name: draw_exam_scenes(networks[name], per_bucket=count) for name in verified}
     with _pool(workers) as pool:
         for name, table in verified.items():
             left_out = _explain(folder / name, networks[name], scenes[name], listed, pool, threads, observer)
             verification = table.to_csv(index=False).encode()
             write_whole(folder / name / VERIFICATION, verification)
-            facts = {"left_out": left_out, "verification": digest(verification)}
-            record["settings"][name] = {**identity(networks[name]), **facts}
+            record["settings"][name] = StoredSetting(
+                **identity(networks[name]), left_out=left_out, verification=digest(verification)
+            )
             _write(folder / RECORD, record)
     return _refuse_broken(ExamResults(folder, record), add)
 
@@ -103,7 +113,7 @@ def check_counts(**counts: int | None) -> None:
 def _listed_methods(
     methods: Sequence[Any] | None,
     add: Sequence[Any],
-    stored: Mapping[str, Any] | None,
+    stored: ExamRecord | None,
     folder: Path,
     observer: Observer,
     *,
@@ -147,7 +157,7 @@ def _networks(models: Sequence[str | Path]) -> dict[str, TrainedNetwork]:
     return by_name
 
 
-def _refuse_other_exam(folder: Path, stored: Mapping[str, Any], networks: Mapping[str, TrainedNetwork], count: int) -> None:
+def _refuse_other_exam(folder: Path, stored: ExamRecord, networks: Mapping[str, TrainedNetwork], count: int) -> None:
     """Refuses a folder that holds an exam of other networks under these names, or with another number of scenes."""
     shared = [name for name in networks if name in stored["settings"]]
     if shared and stored["images"] != count:
@@ -180,7 +190,7 @@ def _refuse_broken(results: ExamResults, add: Sequence[Any]) -> ExamResults:
 
 
 def _verify(
-    networks: Mapping[str, TrainedNetwork], folder: Path, stored: Mapping[str, Any] | None, observer: Observer
+    networks: Mapping[str, TrainedNetwork], folder: Path, stored: ExamRecord | None, observer: Observer
 ) -> tuple[dict[str, pd.DataFrame], dict[str, str]]:
     """The tables of networks that follow their rule, and a sentence for each other network; all refused is an error."""
     verified: dict[str, pd.DataFrame] = {}
@@ -191,8 +201,8 @@ def _verify(
         for name, network in networks.items():
             observer.running(f"verifying {name}")
             path = folder / name / VERIFICATION
-            facts = {} if stored is None else stored["settings"].get(name, {})
-            if facts and path.exists() and _is_intact(path, facts):
+            facts = None if stored is None else stored["settings"].get(name)
+            if facts is not None and path.exists() and _is_intact(path, facts):
                 verified[name] = pd.read_csv(path, keep_default_na=False)  # of the same weights, which was checked
                 observer.finished(Passes())
                 continue
@@ -257,10 +267,10 @@ def _pool(workers: int | None) -> Iterator[Executor | None]:
         yield pool
 
 
-def _write(path: Path, record: Mapping[str, Any]) -> None:
+def _write(path: Path, record: ExamRecord) -> None:
     write_whole(path, dump_record(dict(record)))
 
 
-def _is_intact(path: Path, facts: Mapping[str, Any]) -> bool:
+def _is_intact(path: Path, facts: StoredSetting) -> bool:
     """Whether a stored verification is as it was written; older records do not say."""
     return facts.get("verification") in (None, digest(path.read_bytes()))

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from snellen.charts import numbers
+from snellen.charts.html_page import TemplateValues
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS, text_of, traits
 from snellen.textbox.exam import summaries
@@ -23,10 +24,10 @@ from snellen.textbox.report.figures import PaperFigures
 from snellen.textbox.scenes.objects import bucket_descriptions
 
 
-def score_tables(results: ExamResults, figures: PaperFigures) -> list[dict[str, Any]]:
+def score_tables(results: ExamResults, figures: PaperFigures) -> list[TemplateValues]:
     """Per setting and score: the mean of every bucket for every method, the oracle first."""
     means = {name: summaries.bucket_means(figures.frame, name) for name in SCORES}
-    settings = []
+    settings: list[TemplateValues] = []
     for setting, scenes in results.scenes.items():
         descriptions = bucket_descriptions(scenes.spec.rule.objects)
         tables = []
@@ -54,7 +55,7 @@ def score_tables(results: ExamResults, figures: PaperFigures) -> list[dict[str, 
     return settings
 
 
-def oracle_failures(figures: PaperFigures) -> list[dict[str, Any]]:
+def oracle_failures(figures: PaperFigures) -> list[TemplateValues]:
     """Buckets in which even the perfect map cannot pass in the published reading."""
     means = summaries.bucket_means(figures.frame[figures.frame["method"] == ORACLE], "pafl")
     low = means[means["mean"] <= BAR]
@@ -76,7 +77,7 @@ def csv_uri(figures: Mapping[ScoreReading, PaperFigures]) -> str:
     return "data:text/csv;base64," + base64.b64encode(text.encode()).decode()
 
 
-def method_facts(results: ExamResults, names: dict[str, str]) -> list[dict[str, Any]]:
+def method_facts(results: ExamResults, names: dict[str, str]) -> list[TemplateValues]:
     """What each method is, with which settings it ran, and where it was published."""
     methods = []
     for method in results.record["methods"]:
@@ -103,7 +104,7 @@ def _preset(label: str, presets: Mapping[str, Mapping[str, Any] | str]) -> str:
     return "" if isinstance(preset, str) else ", ".join(f"{key}={text_of(value)}" for key, value in preset.items())
 
 
-def left_out(results: ExamResults, names: dict[str, str]) -> list[dict[str, Any]]:
+def left_out(results: ExamResults, names: dict[str, str]) -> list[TemplateValues]:
     """Methods that could not run, each with its reason and its settings."""
     return [
         {
@@ -116,7 +117,7 @@ def left_out(results: ExamResults, names: dict[str, str]) -> list[dict[str, Any]
     ]
 
 
-def costs(results: ExamResults, names: dict[str, str]) -> list[dict[str, Any]]:
+def costs(results: ExamResults, names: dict[str, str]) -> list[TemplateValues]:
     """Seconds and passes of each method over all settings, the slowest first."""
     table = results.costs.groupby("method", sort=False)[["images", "forward", "backward", "seconds"]].sum()
     longest = float(table["seconds"].max()) if len(table) else 0.0
@@ -137,7 +138,7 @@ def costs(results: ExamResults, names: dict[str, str]) -> list[dict[str, Any]]:
     return rows
 
 
-def network_facts(name: str, network: TrainedNetwork) -> dict[str, Any]:
+def network_facts(name: str, network: TrainedNetwork) -> TemplateValues:
     """A network: its accuracy in every bucket, and how it was trained."""
     training, accuracy = network.record["training"], network.accuracy
     descriptions = bucket_descriptions(network.spec.rule.objects)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import snellen
 from snellen.charts import numbers
 from snellen.charts.chart import Chart, Label, MarkerShape
-from snellen.charts.html_page import render_page, write_page
+from snellen.charts.html_page import TemplateValues, render_page, write_page
 from snellen.charts.legends import estimate_key
 from snellen.charts.scale import Scale
 from snellen.charts.strips import Estimate, forest_line, number_axis
 from snellen.report.attributes import CATEGORIES
 from snellen.textbox.audit.agreement import DIFFERENCE
-from snellen.textbox.audit.audit import GUESSING, Audit
+from snellen.textbox.audit.audit import GUESSING, MEASURES, Audit, AuditCell, MetricVerdict
 from snellen.textbox.audit.audit_scores import AuditedMetric
 from snellen.textbox.exam.summaries import BAR
 from snellen.textbox.report.audit_text import (
@@ -64,7 +63,7 @@ def page(audit: Audit) -> str:
     return render_page("textbox/report/audit.html", ["charts/page.css", "textbox/report/audit.css"], _facts(audit))
 
 
-def _facts(audit: Audit) -> dict[str, Any]:
+def _facts(audit: Audit) -> TemplateValues:
     images = audit.table.drop_duplicates("group").set_index("group")["images"]
     return {
         "record": {"snellen": snellen.__version__},
@@ -110,18 +109,18 @@ def _verdict_class(word: str) -> str:
 
 def _counts(audit: Audit, group: str) -> list[tuple[str, str, str, int]]:
     """How many metrics have each verdict."""
-    words = [audit.cell(metric.label, group)["verdict"] for metric in audit.audited]
+    words = [audit.cell(metric.label, group).verdict for metric in audit.audited]
     return [(mark, word, _verdict_class(word), words.count(word)) for mark, word, _ in legend() if word in words]
 
 
-def _forest_row(audit: Audit, metric: AuditedMetric) -> dict[str, Any]:
+def _forest_row(audit: Audit, metric: AuditedMetric) -> TemplateValues:
     cells = {group: audit.cell(metric.label, group) for group in audit.groups}
     return {
         "label": metric.label,
         "arrow": _arrow(metric),
         "role": metric.role,
         "chart": forest_chart(metric.label, cells),
-        "verdicts": [_verdict(cell) | {"group": group} for group, cell in cells.items()],
+        "verdicts": [_verdict(cell.verdict) | {"group": group} for group, cell in cells.items()],
     }
 
 
@@ -129,21 +128,20 @@ def _arrow(metric: AuditedMetric) -> str:
     return "↑" if metric.higher_is_better else "↓"
 
 
-def _verdict(cell: Mapping[str, Any], name: str = "verdict") -> dict[str, str]:
-    word = cell[name]
+def _verdict(word: MetricVerdict) -> dict[str, str]:
     return {"mark": MARKS[word], "word": word, "kind": _verdict_class(word)}
 
 
-def forest_chart(label: str, cells: Mapping[str, Mapping[str, Any]]) -> Chart:
+def forest_chart(label: str, cells: Mapping[str, AuditCell]) -> Chart:
     """One metric: a grey dot for all settings, a ring for simple and a black dot for complex ones, with their intervals."""
-    defined = {group: cell for group, cell in cells.items() if not math.isnan(cell["auc"])}
+    defined = {group: cell for group, cell in cells.items() if not math.isnan(cell.estimates["auc"].mean)}
     estimates = []
     for group, cell in defined.items():
         shape, colour = GROUP_MARKERS[group]
-        low, high = cell["auc_low"], cell["auc_high"]
-        estimate = Estimate(mean=cell["auc"], low=low, high=high, colour=colour, shape=shape, radius=4.5)
+        mean, low, high, _ = cell.estimates["auc"]
+        estimate = Estimate(mean=mean, low=low, high=high, colour=colour, shape=shape, radius=4.5)
         estimates.append((ROWS[group], estimate))
-    words = "; ".join(f"{group} {with_ends(cell, 'auc')}, {cell['verdict']}" for group, cell in defined.items())
+    words = "; ".join(f"{group} {with_ends(cell.estimates, 'auc')}, {cell.verdict}" for group, cell in defined.items())
     description = f"{label}: AUC {words or 'undefined'}"
     return forest_line(SCALE, estimates, description=description, height=46, ticks=(0.5,), shaded=GUESSING)
 
@@ -159,7 +157,7 @@ def axis() -> Chart:
     return number_axis(SCALE, ticks, description=description, below=below)
 
 
-def _row(audit: Audit, metric: AuditedMetric, group: str) -> dict[str, Any]:
+def _row(audit: Audit, metric: AuditedMetric, group: str) -> TemplateValues:
     cell = audit.cell(metric.label, group)
     titles = {key: title for category in CATEGORIES.values() for key, (title, _) in category.items()}
     return {
@@ -167,18 +165,21 @@ def _row(audit: Audit, metric: AuditedMetric, group: str) -> dict[str, Any]:
         "arrow": _arrow(metric),
         "role": metric.role,
         "attribute": titles.get(metric.attribute, ""),
-        "verdict": _verdict(cell),
-        "own_verdict": _verdict(cell, "own_verdict"),
-        **{measure: mean_and_ends(cell, measure) for measure in ("auc", "clear", "own", "decoy", "tau")},
-        "n": cell["auc_n"],
-        "undefined": cell["undefined"],
-        "scores": cell["scores"],
-        **{column: percent(cell[column]) for column in ("oracle_top", "oracle_above", "fooled")},
-        "fooled_by": cell["fooled_by"],
+        "verdict": _verdict(cell.verdict),
+        "own_verdict": _verdict(cell.own_verdict),
+        **{measure: mean_and_ends(cell.estimates, measure) for measure in MEASURES},
+        "n": cell.estimates["auc"].n,
+        "undefined": cell.undefined,
+        "scores": cell.scores,
+        "oracle_top": percent(cell.oracle_top),
+        "oracle_above": percent(cell.oracle_above),
+        "fooled": percent(cell.fooled),
+        "fooled_by": cell.fooled_by,
     }
 
 
-def _setting(audit: Audit, metric: AuditedMetric, name: str) -> dict[str, Any]:
-    cell = audit.cell(metric.label, name)
-    tint = "above" if cell["auc_low"] > 0.5 else "below" if cell["auc_high"] < 0.5 else ""
-    return {"auc": mean_and_ends(cell, "auc"), "tint": tint}
+def _setting(audit: Audit, metric: AuditedMetric, name: str) -> TemplateValues:
+    estimates = audit.setting_estimates(metric.label, name)
+    _, low, high, _ = estimates["auc"]
+    tint = "above" if low > 0.5 else "below" if high < 0.5 else ""
+    return {"auc": mean_and_ends(estimates, "auc"), "tint": tint}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
@@ -14,7 +13,7 @@ from rich.text import Text
 from snellen.charts import numbers
 from snellen.errors import SnellenError
 from snellen.textbox.audit.agreement import DIFFERENCE
-from snellen.textbox.audit.audit import LEVEL, WORDS, Audit, MetricVerdict
+from snellen.textbox.audit.audit import LEVEL, WORDS, Audit, AuditEstimate, MetricVerdict
 from snellen.textbox.audit.audit_scores import SETTINGS
 from snellen.textbox.exam.summaries import BAR
 from snellen.textbox.report.bucket_means import two_digits
@@ -71,11 +70,7 @@ class AuditTable:
             cells: list[Text] = []
             for group in self._audit.groups:
                 cell = self._audit.cell(metric.label, group)
-                word: MetricVerdict = cell["verdict"]
-                cells += [
-                    Text(f"{MARKS[word]} {word}", STYLES[word]),
-                    Text(with_ends(cell, "auc")),
-                ]
+                cells += [Text(verdict_text(cell.verdict), STYLES[cell.verdict]), Text(with_ends(cell.estimates, "auc"))]
             table.add_row(Text(metric.label), *cells, Text(fooled(self._audit, metric.label)))
         yield table
         yield Text("")
@@ -108,14 +103,15 @@ def summary(audit: Audit) -> list[str]:
         f"of {numbers.count(len(audit.scores), 'image')} from {numbers.count(len(audit.settings), 'setting')}."
     ]
     for group in audit.groups:
-        words = [audit.cell(metric.label, group)["verdict"] for metric in audited]
+        words = [audit.cell(metric.label, group).verdict for metric in audited]
         counts = ", ".join(f"{word} {words.count(word)}" for word in WORDS if word in words)
         lines.append(f"{title(audit, group)}: {counts}.")
         alone, helped = audit.believed(group)
         lines.append(
             f"To be believed in {group} settings, for they see among methods alone too: {', '.join(alone) or 'none'}."
         )
-        certain = [label for label in alone if max(audit.cell(label, group)[p] for p in ("p", "own_p")) < LEVEL]
+        cells = {label: audit.cell(label, group) for label in alone}
+        certain = [label for label, cell in cells.items() if max(cell.p, cell.own_p) < LEVEL]
         if alone:
             lines.append(
                 f"Of these, also after Holm's correction over all metrics and groups: {', '.join(certain) or 'none'}."
@@ -166,23 +162,23 @@ def signed(value: float) -> str:
     return sign + plain(abs(value))
 
 
-def with_ends(cell: Mapping[str, Any], measure: str) -> str:
+def with_ends(estimates: Mapping[str, AuditEstimate], measure: str) -> str:
     """A mean with its interval."""
-    if math.isnan(cell[measure]):
+    if math.isnan(estimates[measure].mean):
         return "–"
-    mean, low, high = _texts(cell, measure)
+    mean, low, high = _texts(estimates, measure)
     return f"{mean} [{low}, {high}]"
 
 
-def mean_and_ends(cell: Mapping[str, Any], measure: str) -> tuple[str, str]:
+def mean_and_ends(estimates: Mapping[str, AuditEstimate], measure: str) -> tuple[str, str]:
     """A mean, and its interval in brackets; the interval is empty where there is none."""
-    mean, low, high = _texts(cell, measure)
-    return mean, "" if math.isnan(cell[f"{measure}_low"]) else f"[{low}, {high}]"
+    mean, low, high = _texts(estimates, measure)
+    return mean, "" if math.isnan(estimates[measure].low) else f"[{low}, {high}]"
 
 
-def _texts(cell: Mapping[str, Any], measure: str) -> list[str]:
+def _texts(estimates: Mapping[str, AuditEstimate], measure: str) -> list[str]:
     text = signed if measure == "tau" else plain
-    return [text(cell[column]) for column in (measure, f"{measure}_low", f"{measure}_high")]
+    return [text(value) for value in estimates[measure][:3]]
 
 
 def percent(value: float) -> str:
@@ -193,13 +189,12 @@ def percent(value: float) -> str:
 def fooled(audit: Audit, metric: str) -> str:
     """How often a control wins in each group, and which does most often."""
     cells = [audit.cell(metric, group) for group in audit.groups]
-    names = ", ".join(dict.fromkeys(cell["fooled_by"] for cell in cells if cell["fooled_by"]))
-    return " / ".join(percent(cell["fooled"]) for cell in cells) + (f" {names}" if names else "")
+    names = ", ".join(dict.fromkeys(cell.fooled_by for cell in cells if cell.fooled_by))
+    return " / ".join(percent(cell.fooled) for cell in cells) + (f" {names}" if names else "")
 
 
-def verdict_text(cell: Mapping[str, Any], verdict: str = "verdict") -> str:
+def verdict_text(word: MetricVerdict) -> str:
     """A verdict with its mark."""
-    word: MetricVerdict = cell[verdict]
     return f"{MARKS[word]} {word}"
 
 
@@ -248,17 +243,17 @@ def _table(audit: Audit) -> Iterator[str]:
             yield _line(
                 f"`{metric.label}` {'↑' if metric.higher_is_better else '↓'}",
                 metric.attribute or metric.role,
-                verdict_text(cell),
-                with_ends(cell, "auc"),
-                with_ends(cell, "clear"),
-                f"{MARKS[cell['own_verdict']]} {with_ends(cell, 'own')}",
-                with_ends(cell, "decoy"),
-                with_ends(cell, "tau"),
-                str(cell["auc_n"]),
-                percent(cell["undefined"] / cell["scores"]),
-                percent(cell["oracle_top"]),
-                percent(cell["oracle_above"]),
-                percent(cell["fooled"]) + (f" {cell['fooled_by']}" if cell["fooled_by"] else ""),
+                verdict_text(cell.verdict),
+                with_ends(cell.estimates, "auc"),
+                with_ends(cell.estimates, "clear"),
+                f"{MARKS[cell.own_verdict]} {with_ends(cell.estimates, 'own')}",
+                with_ends(cell.estimates, "decoy"),
+                with_ends(cell.estimates, "tau"),
+                str(cell.estimates["auc"].n),
+                percent(cell.undefined / cell.scores),
+                percent(cell.oracle_top),
+                percent(cell.oracle_above),
+                percent(cell.fooled) + (f" {cell.fooled_by}" if cell.fooled_by else ""),
             )
         yield ""
 
@@ -272,7 +267,7 @@ def _by_setting(audit: Audit) -> Iterator[str]:
     yield "| metric | " + " | ".join(audit.settings) + " |"
     yield "|---" * (1 + len(audit.settings)) + "|"
     for metric in audit.order:
-        cells = [with_ends(audit.cell(metric.label, name), "auc") for name in audit.settings]
+        cells = [with_ends(audit.setting_estimates(metric.label, name), "auc") for name in audit.settings]
         yield _line(f"`{metric.label}`", *cells)
     yield ""
 

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from torch import Tensor
 
 from snellen.charts import pictures
+from snellen.charts.html_page import TemplateValues
 from snellen.plugins.registry import METHODS, traits
 from snellen.textbox.exam.exam_results import ExamResults
 from snellen.textbox.exam.exam_scenes import ExamScenes
@@ -122,7 +123,7 @@ def is_signed(label: str, values: Float[np.ndarray, "..."]) -> bool:
     return (name in METHODS and bool(traits(METHODS[name]).signed)) or bool((values < 0).any())
 
 
-def right_and_wrong(results: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> dict[str, Any] | None:
+def right_and_wrong(results: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> TemplateValues | None:
     """One scene with a map that is right and one that is wrong: where methods, without controls, differ most."""
     both = frame[frame["pafl"].notna() & frame["safl"].notna() & ~frame["method"].isin([ORACLE, *results.controls])]
     scenes: dict[tuple[str, str], list[dict[Any, Any]]] = {}
@@ -158,7 +159,7 @@ def _wrongness(row: dict[Any, Any]) -> float:
     return float(row["safl"] - row["pafl"])
 
 
-def worst_samples(results: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> list[dict[str, Any]]:
+def worst_samples(results: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> list[TemplateValues]:
     """For every method but the oracle the scene with the lowest PAFL: the scene, the map, and their scores."""
     defined = frame[frame["pafl"].notna() & (frame["method"] != ORACLE)]
     lowest = defined.loc[defined.groupby("method", sort=False)["pafl"].idxmin()].to_dict("records")
@@ -206,14 +207,14 @@ def _visible_objects(scenes: ExamScenes, bucket: int) -> tuple[bool, ...]:
     return tuple(state > 0 for state in bucket_states(scenes.spec.rule.objects, bucket))
 
 
-def map_grid(results: ExamResults, label: str, samples: Sequence[str], name: str) -> list[dict[str, Any]]:
+def map_grid(results: ExamResults, label: str, samples: Sequence[str], name: str) -> list[TemplateValues]:
     """One row per input: the map of the method in every setting, with what it should show there."""
     maps = {
         setting: dict(zip(samples, results.maps(setting, label, list(samples)), strict=True))
         for setting in results.settings
         if label == ORACLE or label in results.explained(setting)
     }
-    rows = []
+    rows: list[TemplateValues] = []
     for sample in samples:
         cells = []
         for setting, scenes in results.scenes.items():

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from snellen.charts import numbers, pictures
-from snellen.charts.html_page import render_page, write_page
+from snellen.charts.html_page import TemplateValues, render_page, write_page
 from snellen.charts.verdict_marks import MARKS
 from snellen.papers.claims import ClaimResult
 from snellen.plugins.citations import CITATIONS
@@ -66,7 +66,7 @@ def paper_figures(results: ExamResults, frame: pd.DataFrame) -> PaperFigures:
     return PaperFigures(frame=frame, methods=results.methods, controls=results.controls, rules=rules)
 
 
-def _facts(results: ExamResults) -> dict[str, Any]:
+def _facts(results: ExamResults) -> TemplateValues:
     frames = {reading: results.frame(reading) for reading in READINGS}
     figures = {reading: paper_figures(results, frame) for reading, frame in frames.items()}
     frame, ours = frames["paper"], figures["paper"]
@@ -116,7 +116,7 @@ def _facts(results: ExamResults) -> dict[str, Any]:
 # Summary and verdicts ----------------------------------------------------------------------------------------------------
 
 
-def _setting(name: str, network: TrainedNetwork) -> dict[str, Any]:
+def _setting(name: str, network: TrainedNetwork) -> TemplateValues:
     rule = network.spec.rule
     return {"name": name, "rule": rule.text, "simple": rule.simple, "buckets": len(rule.defined)}
 
@@ -126,7 +126,7 @@ def _own_methods(results: ExamResults, labels: Iterable[str]) -> list[str]:
     return [label for label in labels if label not in (ORACLE, *results.controls)]
 
 
-def _counts(results: ExamResults, frame: pd.DataFrame) -> dict[str, Any]:
+def _counts(results: ExamResults, frame: pd.DataFrame) -> TemplateValues:
     own = _own_methods(results, results.methods)
     totals = [run.record.totals for run in results.runs.values()]  # work that methods share is counted once here
     return {
@@ -141,9 +141,9 @@ def _counts(results: ExamResults, frame: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _verdict(results: ExamResults, figures: PaperFigures) -> list[dict[str, Any]]:
+def _verdict(results: ExamResults, figures: PaperFigures) -> list[TemplateValues]:
     """Per kind of setting: how many methods pass on average, which is best and worst, and how controls compare."""
-    verdicts = []
+    verdicts: list[TemplateValues] = []
     for kind in figures.kinds:
         means = _defined_averages(figures, kind, _own_methods(results, figures.order))
         if not means:
@@ -176,7 +176,7 @@ def _defined_averages(figures: PaperFigures, kind: SettingKind, methods: Iterabl
     return {method: average for method, average in averages.items() if not math.isnan(average)}
 
 
-def _undefined_maps(results: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> list[dict[str, Any]]:
+def _undefined_maps(results: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> list[TemplateValues]:
     """Methods with maps that have no score although there is something to look at, and how many."""
     scenes = ["setting", "sample"]
     defined = frame.loc[(frame["method"] == ORACLE) & frame["pafl"].notna(), scenes]
@@ -189,14 +189,14 @@ def _undefined_maps(results: ExamResults, frame: pd.DataFrame, names: dict[str, 
     ]
 
 
-def _claim(claim: ClaimResult) -> dict[str, Any]:
+def _claim(claim: ClaimResult) -> TemplateValues:
     word = {True: "pass", False: "fail", None: "not counted"}[claim.holds]
     return {**asdict(claim), "verdict": claim.verdict, "kind": word.replace(" ", "-"), "mark": MARKS[word]}
 
 
-def _verifications(results: ExamResults) -> list[dict[str, Any]]:
+def _verifications(results: ExamResults) -> list[TemplateValues]:
     """The verification of every setting in one line, and the changes behind it."""
-    verifications = []
+    verifications: list[TemplateValues] = []
     for name, rows in results.verification.groupby("setting", sort=False):
         changes, stays = (rows[rows["expected"] == expected] for expected in ("changes", "stays"))
         verifications.append({
@@ -221,7 +221,7 @@ def _verifications(results: ExamResults) -> list[dict[str, Any]]:
 # Figures that are tables, and pictures ------------------------------------------------------------------------------------
 
 
-def _matrices(figures: PaperFigures) -> dict[str, Any]:
+def _matrices(figures: PaperFigures) -> TemplateValues:
     """Fig. 7: method by setting, the share of buckets in which it succeeds, and whether it fails in most."""
     successes, failures = (
         {(row["setting"], row["method"]): row for row in summary(figures.frame).to_dict("records")}
@@ -247,7 +247,7 @@ def _matrices(figures: PaperFigures) -> dict[str, Any]:
     return {"settings": settings, "groups": groups}
 
 
-def _outcome(success: dict[Any, Any] | None, failure: dict[Any, Any] | None) -> dict[str, Any] | None:
+def _outcome(success: dict[Any, Any] | None, failure: dict[Any, Any] | None) -> TemplateValues | None:
     """In how many buckets of a setting a method succeeds and fails; None where it has no bucket that counts."""
     if success is None or failure is None or not success["buckets"]:
         return None
@@ -260,7 +260,7 @@ def _outcome(success: dict[Any, Any] | None, failure: dict[Any, Any] | None) -> 
     }
 
 
-def _grids(results: ExamResults, figures: PaperFigures) -> list[dict[str, Any]]:
+def _grids(results: ExamResults, figures: PaperFigures) -> list[TemplateValues]:
     """Fig. 9 and 25: the same inputs in every setting, for a few methods."""
     samples = examples.same_inputs(results)
     if not samples or len(results.settings) < 2:
