@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -382,3 +383,57 @@ def test_a_study_has_no_arm_for_them(tmp_path):
 
     with pytest.raises(SnellenError, match=r"'truth' is a positive control of .*, made of its masks, and no method"):
         _protocol(run(Classifier(Bright()), left_and_right()), {"arms": ["truth"]})
+
+
+@pytest.fixture
+def eroded():
+    """A positive control of a user: the mask without its border, or without its last column."""
+
+    @method("eroded-truth", cite="boggust2023", class_specific=False, needs={"truth"})
+    @dataclass(frozen=True)
+    class Eroded(TruthMap):
+        """The mask without its border."""
+
+        cut: int = 0
+
+        def maps_of(self, truth):
+            smaller = -nn.functional.max_pool2d(-truth.float()[:, None], 3, 1, 1)[:, 0]
+            return smaller[:, :, : SIDE - self.cut]
+
+    yield Eroded
+    del METHODS._classes["eroded-truth"]
+
+
+def test_a_user_may_write_another(classifier, eroded):
+    result = run(classifier, left_and_right(2), "eroded-truth", "random", metrics=["deletion(steps=4)"])
+    assert result.positive_controls == ["eroded-truth"]
+    assert not result.maps("eroded-truth").any()  # two pixels are all border
+    assert "eroded-truth" not in set(METHODS)
+    with pytest.raises(
+        SnellenError, match=r"eroded-truth\(cut=1\) gave maps of 2×8×7, not one number per pixel of each mask"
+    ):
+        run(classifier, left_and_right(2), "eroded-truth(cut=1)", "random", metrics=["deletion(steps=4)"])
+
+
+def test_masks_without_a_positive_control_are_pointed_out_once(tmp_path):
+    """A run with --masks names what could be scored; one that has it, or has no masks, says nothing."""
+    from PIL import Image
+    from tests.runs.subject import write_images
+
+    write_images(tmp_path / "images", count=2)
+    (tmp_path / "masks").mkdir()
+    for path in (tmp_path / "images").iterdir():
+        Image.fromarray(np.eye(32, dtype=np.uint8) * 255).save(tmp_path / "masks" / path.name)
+    values = {"model": "digits", "images": str(tmp_path / "images"), "metrics": ["sparsity"], "workers": 0}
+    masks = {"masks": str(tmp_path / "masks")}
+    for name, more, methods, expected in (
+        ("a", masks, ["random"], 1), ("b", masks, ["random", "truth"], 0), ("c", {}, ["random"], 0)
+    ):  # fmt: skip
+        seen = Recorder()
+        Settings.of(values | more | {"methods": methods, "out": str(tmp_path / name)}).run(seen)
+        assert sum("add truth,blurred-truth to --methods" in note for note in seen.notes) == expected
+    again = Recorder()
+    stored = json.loads((tmp_path / "b" / "run.json").read_text())["request"]
+    resumed = Settings.of(stored).run(again)
+    assert resumed.positive_controls == ["truth"]
+    assert any("2 of 2 units are already finished" in note for note in again.notes)

@@ -17,6 +17,7 @@ from snellen import runs, zoo
 from snellen.cards.tables import results_markdown, results_table
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METRICS, Test
+from snellen.report.positive_controls import SURPRISE
 from snellen.runs.progress import Silent
 from snellen.runs.settings import Settings
 from snellen.suite import Grid, run_suite, subject
@@ -261,7 +262,7 @@ def test_the_masks_stand_in_columns_of_their_own(tmp_path):
     run = recorded()
     run.positive = [method("truth")]
     run.values |= {("truth", "deletion"): np.full(IMAGES, 0.6), ("truth", "completeness"): np.full(IMAGES, np.nan)}
-    run.refused |= {("truth", "average-gain"): "its maps are made of the masks"}
+    run.refused |= {("truth", "average-gain"): "the maps are made of the masks"}
     shown = Grid.of(run, unmet={}, left_out={})
     plain = Grid.of(recorded(), unmet={}, left_out={})
     assert [repr(row.cells) for row in shown.rows] == [repr(row.cells) for row in plain.rows]
@@ -274,15 +275,19 @@ def test_the_masks_stand_in_columns_of_their_own(tmp_path):
     assert (
         rows["completeness"].positive[0].reason == "undefined on every image: the truth is empty, or the truth mask is empty"
     )
-    assert rows["average-gain"].positive[0].reason == "not run: its maps are made of the masks"
+    assert rows["average-gain"].positive[0].reason == "not run: the maps are made of the masks"
     text = page(shown)
     assert 'class="is-positive">truth<small>positive control' in text
     assert "truth scores worse than random" in text
     assert "Positive controls are the masks themselves as maps" in text
+    assert (
+        text.count('<td class="is-positive" colspan="1"><small class="reason">not run: the maps are made of the masks') == 1
+    )
     for width in (60, 200):
         lines = printed(shown, width)
         assert max(map(len, lines.splitlines())) <= width
         assert "truth scores worse than random" in " ".join(lines.split())
+        assert SURPRISE in " ".join(lines.split())
     table = pd.read_csv(shown.write_csv(tmp_path / "suite.csv"))
     assert table[table["method"] == "truth"]["control"].all()
     assert len(table) == len(plain.table()) + 3

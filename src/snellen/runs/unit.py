@@ -28,7 +28,7 @@ from snellen.plugins.named_code import line_of_user
 from snellen.plugins.registry import label
 from snellen.runs.guard import Guard
 from snellen.runs.record import Cost
-from snellen.types import Case, CurveMetric, Findings, MadeOfTruth, Method, Metric, Passes, Rng, Sample, Scores
+from snellen.types import Case, CurveMetric, Findings, MadeOfTruth, Maps, Method, Metric, Passes, Rng, Sample, Scores
 
 OnPass = Callable[[Passes], None]
 
@@ -211,7 +211,7 @@ class Unit:
         ):
             maps = None if self.maps is None else torch.from_numpy(self.maps)
             if maps is None and isinstance(self.method, MadeOfTruth):
-                maps = self.method.maps_of(_truth_of(shard, self.method))
+                maps = _maps_of(self.method, _truth_of(shard, self.method))
             case = case_of(
                 self.method,
                 classifier,
@@ -307,6 +307,15 @@ def _truth_of(shard: LoadedShard, control: Method) -> Bool[Tensor, "batch height
     if shard.truth is None:
         raise SnellenError(f"{label(control)} needs a truth mask, but these samples have none; drop it or give masks")
     return shard.truth
+
+
+def _maps_of(control: MadeOfTruth, truth: Bool[Tensor, "batch height width"]) -> Maps:
+    """The maps of a positive control, which may be a user's."""
+    maps = control.maps_of(truth)
+    if maps.shape != truth.shape:
+        actual, needed = ("×".join(map(str, shape)) for shape in (maps.shape, truth.shape))
+        raise ValueError(f"{label(control)} gave maps of {actual}, not one number per pixel of each mask, {needed}")
+    return maps
 
 
 def _undefined_where_empty(

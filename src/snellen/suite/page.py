@@ -37,7 +37,8 @@ def _facts(grid: Grid) -> dict[str, Any]:
         "methods": grid.methods,
         "controls": grid.controls,
         "positive": grid.positive,
-        "meaning": f"{MEANING} Beneath a test stands where they do not beat a control. {SURPRISE}",
+        "meaning": f"{MEANING} A line beneath a test says where they do not clearly beat a control. If they are no better: "
+        f"{SURPRISE[0].lower()}{SURPRISE[1:]}",
         "left_out": grid.left_out,
         "ran": len(run),
         "tests": len(grid.tests),
@@ -76,8 +77,15 @@ def _row(row: GridRow) -> dict[str, Any]:
         "reason": row.reason or (reasons.pop() if shared else ""),
         "cells": [_cell(cell, reason_shared=shared) for cell in row.cells],
         "positive": [_cell(cell, reason_shared=True) for cell in row.positive],
+        "positive_reason": _shared_reason(row.positive),
         "positive_note": row.positive_note,
     }
+
+
+def _shared_reason(cells: Sequence[GridCell]) -> str:
+    """Why none of these cells has a number, where all give the same reason."""
+    reasons = {"" if cell.n else cell.reason for cell in cells}
+    return reasons.pop() if len(reasons) == 1 else ""
 
 
 def _cell(cell: GridCell, *, reason_shared: bool) -> dict[str, Any]:

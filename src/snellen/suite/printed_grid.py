@@ -12,7 +12,7 @@ from rich.text import Text
 from snellen.charts import numbers
 from snellen.charts.verdict_marks import MARKS, STYLES, legend
 from snellen.report.attributes import CATEGORIES
-from snellen.report.positive_controls import MEANING
+from snellen.report.positive_controls import MEANING, SURPRISE, is_surprising
 from snellen.report.summary_table import accuracy_lines, split_evenly
 from snellen.suite.grid import Grid, GridCell, GridRow
 from snellen.verdicts import run_certainty
@@ -81,7 +81,8 @@ class PrintedGrid:
                 lines.append(Text(f"○ {row.title}{where}: {reason}", style="dim"))
             lines += [Text.assemble((row.title, "green"), f": {row.positive_note}")] if row.positive_note else []
         if self._grid.positive:
-            lines.append(Text(f"{', '.join(self._grid.positive)}: {MEANING}", style="dim"))
+            surprise = f" {SURPRISE}" if is_surprising(self._grid.run.verdicts().positive_controls) else ""
+            lines.append(Text(f"{', '.join(self._grid.positive)}: {MEANING}{surprise}", style="dim"))
         doubtful = sum(bool(cell.note) for row in self._grid.rows for cell in row.cells)
         if doubtful:
             passes = "1 pass" if doubtful == 1 else f"{doubtful} passes"
