@@ -135,6 +135,8 @@ def test_a_metric_that_explains_again_has_an_empty_cell_with_the_reason():
     assert "explains again" in plain
     assert page(run).count('<li class="masks">') == 2
     assert f"pointing-game on truth, blurred-truth: {why}" in " ".join(printed(run, 400).split())
+    assert run_html(run).count(f'<td title="{why}">–</td>') == 2
+    assert "undefined" not in run_html(run)
 
 
 def test_undefined_scores_of_empty_masks_are_counted_in_place():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -14,7 +15,7 @@ from snellen.report.readable import Readable
 
 def run_html(run: Readable) -> str:
     """Means of methods down and metrics across, with the mark of each verdict; no script, no network."""
-    spec, verdicts = run.record.spec, run.verdicts()
+    spec, verdicts, problems = run.record.spec, run.verdicts(), run.problems()
     marks = {(judgement.method, judgement.metric): judgement.verdict for judgement in verdicts.judgements}
     means = {(row["method"], row["metric"]): row["mean"] for row in verdicts.shown.to_dict("records")}
     heads = "".join(
@@ -28,6 +29,9 @@ def run_html(run: Readable) -> str:
             key = (method.label, metric.label)
             verdict = marks.get(key)
             mark = f' <span title="{verdict}">{MARKS[verdict]}</span>' if verdict else ""
+            if math.isnan(means[key]) and key in problems:
+                cells.append(f'<td title="{escape(problems[key])}">–</td>')
+                continue
             cells.append(f"<td>{escape(numbers.short(float(means[key])))}{mark}</td>")
         control = " (control)" if method.control else " (positive control)" if method in spec.positive_controls else ""
         rows.append(f"<tr><th>{escape(method.label)}{control}</th>{''.join(cells)}</tr>")
