@@ -54,6 +54,7 @@ class BlurredTruth(WithoutClassifier):
     """
 
     sigma: float = 0.05
+    """Width of the Gaussian, in sides of the image."""
 
     def __post_init__(self) -> None:
         if self.sigma <= 0:
