@@ -31,6 +31,26 @@ def test_layers_that_cannot_be_recorded_are_refused() -> None:
             case.classifier.layer_gradient(case.inputs, case.targets, layer)
 
 
+class Beside(nn.Module):
+    """A network with a layer whose output it does not use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.beside = nn.Conv2d(3, CLASSES, 3), nn.AdaptiveAvgPool2d(2)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        features = self.first(inputs)
+        self.beside(features)
+        return features.mean(dim=(2, 3))
+
+
+def test_a_layer_on_which_the_outputs_do_not_depend_is_refused() -> None:
+    classifier = Classifier(Beside(), name="net")
+    with pytest.raises(SnellenError, match="the outputs of 'net' do not depend on its layer 'beside'; name another layer"):
+        classifier.layer_gradient(images(2), torch.tensor([0, 1]), "beside")
+    classifier.layer_gradient(images(2), torch.tensor([0, 1]), "first")
+
+
 @pytest.mark.parametrize(("net", "layer"), [(plain(), "5"), (residual(), "2"), (PlantedCNN(), "pool")])
 def test_the_feature_layer_is_the_last_one_with_places(net: nn.Module, layer: str) -> None:
     inputs = planted_batch(1).inputs if isinstance(net, PlantedCNN) else images(1)

@@ -71,6 +71,33 @@ def test_without_a_window_all_values_that_the_bits_can_hold_are_shown(tmp_path, 
     np.testing.assert_allclose(pixels(path), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("elements", "expected"),
+    [
+        ({"RescaleSlope": "", "RescaleIntercept": ""}, STORED / 5000),
+        ({"RescaleSlope": 2}, 2 * STORED / 5000),
+        ({"RescaleIntercept": 500}, (STORED + 500) / 5000),
+    ],
+)
+def test_a_rescaling_that_is_empty_or_half_stated(tmp_path, elements, expected):
+    path = write(tmp_path / "x.dcm", STORED, WindowCenter=2500, WindowWidth=5000, VOILUTFunction="LINEAR_EXACT", **elements)
+    np.testing.assert_allclose(pixels(path), np.clip(expected, 0, 1), atol=1e-6)
+
+
+def test_bits_in_another_place_than_the_lowest_are_refused(tmp_path):
+    path = write(tmp_path / "x.dcm", STORED << 4, BitsStored=12, HighBit=15)
+    assert sentence(path) == (
+        "'x.dcm' holds its 12 bits in another place than the lowest (its high bit is 15), which is not read; "
+        "save it again with the values in the lowest bits"
+    )
+
+
+def test_bits_above_those_that_are_stored_are_ignored(tmp_path):
+    overlay = STORED | (np.arange(6, dtype=np.uint16).reshape(2, 3) << 12)
+    path = write(tmp_path / "x.dcm", overlay, BitsStored=12, HighBit=11)
+    np.testing.assert_allclose(pixels(path), STORED / 4095, atol=1e-6)
+
+
 def test_window_functions_by_hand():
     values = np.array([0.0, 50.0, 100.0])
     np.testing.assert_allclose(Window(50, 100, "LINEAR_EXACT")(values), [0, 0.5, 1])
@@ -140,6 +167,8 @@ def test_compression_that_cannot_be_decoded_names_the_package(tmp_path):
     assert sentence(path) == f"'x.dcm' is compressed with {name}, which cannot be decoded here; {remedy}"
     unknown = compressed(tmp_path / "u.dcm", b"\xff\xd8\xff", f"{UID_MARK}.9")
     assert sentence(unknown) == f"'x.dcm' is compressed with an unknown method, which cannot be decoded here; {remedy}"
+    video = compressed(tmp_path / "v.dcm", b"\xff\xd8\xff", pydicom.uid.MPEG2MPML)
+    assert sentence(video).endswith("which cannot be decoded here; save the frame to use without compression")
     damaged = compressed(tmp_path / "d.dcm", b"\xff\xd8\xff", pydicom.uid.JPEGBaseline8Bit)
     assert sentence(damaged).endswith(f"and is damaged or of a kind that cannot be decoded here; {remedy}")
 

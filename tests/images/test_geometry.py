@@ -17,6 +17,16 @@ def test_a_short_side_crops_at_whole_pixels_of_the_resized_image() -> None:
     # 100×70 becomes int(57.1) = 57×40: columns 12 to 44 of 100/57 each.
     window = Geometry((32, 32), short_side=40).window(100, 70)
     assert window == pytest.approx((12 * 100 / 57, 7.0, 44 * 100 / 57, 63.0))
+    # 90×60 becomes 56×37: 24 and 5 pixels are left, and torchvision rounds half of them to even.
+    before, nearest = (Geometry((32, 32), short_side=37, nearest=nearest).window(90, 60) for nearest in (False, True))
+    assert before[1] == pytest.approx(2 * 60 / 37)
+    assert nearest[1] == pytest.approx(2 * 60 / 37)
+    before, nearest = (Geometry((32, 32), short_side=39, nearest=nearest).window(90, 60) for nearest in (False, True))
+    assert before[1] == pytest.approx(3 * 60 / 39)
+    assert nearest[1] == pytest.approx(4 * 60 / 39)
+    # Stretched to 37×37 first: columns 2 to 34 of 90/37 each.
+    stretched = Geometry((32, 32), short_side=37, stretch=True).window(90, 60)
+    assert stretched == pytest.approx((2 * 90 / 37, 2 * 60 / 37, 34 * 90 / 37, 34 * 60 / 37))
     with pytest.raises(SnellenError, match="short_side needs a size within it"):
         Geometry((32, 32), short_side=20)
 

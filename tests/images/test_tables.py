@@ -67,6 +67,15 @@ def test_a_table_that_cannot_be_read_is_one_sentence(tmp_path, text, sentence):
         read(tmp_path, text)
 
 
+def test_a_name_that_two_classes_share_is_refused_where_it_is_used(tmp_path):
+    classes = ("crane", "cat", "Crane")
+    (tmp_path / "labels.csv").write_text("file,label\na,cat\nb,2\n")
+    assert read_labels(tmp_path / "labels.csv", ("a", "b"), classes)[0] == {"a": 1, "b": 2}
+    (tmp_path / "labels.csv").write_text("file,label\na,cat\nb,crane\n")
+    with pytest.raises(SnellenError, match="'crane' is the name of the classes 0 and 2; write the number of the class"):
+        read_labels(tmp_path / "labels.csv", ("a", "b"), classes)
+
+
 def test_a_name_with_a_comma_and_a_column_beside_are_no_several_labels(tmp_path):
     text = 'file,label,label_name\na,0,cat\nb,"tench, Tinca tinca",tench\n'
     assert read(tmp_path, text) == ({"a": 0, "b": 2}, {})

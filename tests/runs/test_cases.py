@@ -268,6 +268,14 @@ def test_targets_and_labels_that_do_not_fit_are_one_sentence(settings: dict[str,
         run(corners(**settings), samples(), target=target)
 
 
+def test_a_target_that_names_two_classes_is_refused() -> None:
+    classifier = Classifier(Corners(), classes=["crane", "b", "crane"], name="corners")
+    with pytest.raises(
+        SnellenError, match="target 'crane' is the name of the classes 0 and 2 of 'corners'; state the number"
+    ):
+        run(classifier, torch.stack([picture(0)]), target="crane")
+
+
 def test_a_recipe_of_exclusive_classes_does_not_fit_independent_labels() -> None:
     with pytest.raises(SnellenError, match="trains models of exclusive classes, but 'corners' has independent labels"):
         run(corners(), samples(), "roar", target="every-label")

@@ -15,6 +15,7 @@ from PIL import Image
 from tests.torchvision_kernels import import_torchvision
 
 from snellen import Classifier, SnellenError
+from snellen.images import from_files
 from snellen.plugins.registry import METHODS
 from snellen.runs.foreign_code import named_code
 from snellen.runs.recording import describe_classifier
@@ -132,6 +133,18 @@ PROCESSORS = {
     "0 to 255": ("ViTImageProcessorPil", {**SQUARE, "do_rescale": False, "image_mean": 120.0, "image_std": 60.0}),
     "-1 to 1": ("ViTImageProcessorPil", {**SQUARE, "rescale_factor": 1 / 127.5, "image_mean": 1.0, "image_std": 1.0}),
     "nearest": ("ViTImageProcessorPil", {**SQUARE, "resample": 0}),
+    "lanczos": ("ViTImageProcessorPil", {**SQUARE, "resample": 1}),
+    "divided by std twice": ("EfficientNetImageProcessorPil", {**SQUARE, "image_std": [0.2, 0.3, 0.4]}),
+    "divided by std once, not normalised": (
+        "EfficientNetImageProcessorPil",
+        {**SQUARE, "do_normalize": False, "image_std": [0.2, 0.3, 0.4]},
+    ),
+    "-1 to 1 by an offset": (
+        "EfficientNetImageProcessorPil",
+        {**SQUARE, "rescale_factor": 1 / 127.5, "rescale_offset": True, "do_normalize": False, "include_top": False},
+    ),
+    "levit": ("LevitImageProcessorPil", {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}}),
+    "poolformer": ("PoolFormerImageProcessorPil", {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}}),
 }
 
 
@@ -164,16 +177,106 @@ def test_logits_of_real_photographs(transformers: Any, tmp_path: Path, name: str
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-3)
 
 
-def test_a_processor_that_does_something_else_is_refused(transformers: Any, tmp_path: Path) -> None:
-    save(
-        transformers,
-        tmp_path,
-        "resnet",
-        processor=transformers.EfficientNetImageProcessorPil(**SQUARE),
+ODD = {"size": {"height": 37, "width": 37}, "crop_size": {"height": 32, "width": 32}, "do_center_crop": True}
+
+
+@pytest.mark.parametrize("kind", ["DeiTImageProcessorPil", "BitImageProcessorPil"])
+def test_files_are_prepared_exactly_as_the_processor_does(transformers: Any, tmp_path: Path, kind: str) -> None:
+    sizes = ODD if kind.startswith("DeiT") else {**ODD, "size": {"shortest_edge": 37}}
+    processor = getattr(transformers, kind)(**sizes)
+    save(transformers, tmp_path, "resnet", processor=processor)
+    classifier = load_classifier(f"hf:{tmp_path}")
+    noise = np.random.default_rng(0).integers(0, 256, (301, 400, 3), dtype=np.uint8)
+    Image.fromarray(noise).resize((800, 602), Image.Resampling.BICUBIC).save(tmp_path / "large.jpg")  # far above 2 × 32
+    theirs = torch.as_tensor(np.asarray(processor(Image.open(tmp_path / "large.jpg"), return_tensors="np")["pixel_values"]))
+    ours = classifier.to_inputs(from_files([tmp_path / "large.jpg"], geometry=classifier.geometry)[0].image[None])
+    assert float((ours - theirs).abs().max()) <= 2 / 255 / float(classifier.std.min())  # 8-bit rounding of the resized edge
+
+
+def test_a_processor_that_reverses_the_channels(transformers: Any, tmp_path: Path) -> None:
+    processor = transformers.MobileViTImageProcessorPil(
+        size={"shortest_edge": 40}, crop_size={"height": SIZE, "width": SIZE}
     )
-    assert "EfficientNetImageProcessor prepares images in a way that size, crop, mean and std do not describe" in refused(
-        f"hf:{tmp_path}"
-    )
+    model = save(transformers, tmp_path, "resnet", processor=processor)
+    classifier = load_classifier(f"hf:{tmp_path}")
+    image = photograph()
+    theirs = torch.as_tensor(np.asarray(processor(image, return_tensors="np")["pixel_values"]))
+    ours = classifier.to_inputs(classifier.geometry.picture(image)[None])
+    assert float((ours.flip(1) - theirs).abs()[:, :, 2:-2, 2:-2].max()) < 0.03
+    with torch.no_grad():
+        torch.testing.assert_close(classifier.logits(INPUTS), model(INPUTS.flip(1)).logits, rtol=1e-4, atol=1e-5)
+    assert METHODS.build("grad-cam")(classifier, INPUTS, TARGETS, rng=RNG).shape == (2, SIZE, SIZE)
+    assert pickle.loads(pickle.dumps(classifier)).fingerprint == classifier.fingerprint
+
+
+def save_timm(transformers: Any, folder: Path, **settings: Any) -> Any:
+    """Writes a folder of a model of timm, whose configuration says how images are prepared."""
+    config = {"input_size": [3, 64, 64], "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.3, 0.4], "crop_pct": 0.95, **settings}
+    stated = {"architecture": "resnet10t", "num_classes": 2, "label_names": ["a", "b"], "pretrained_cfg": config}
+    torch.manual_seed(0)
+    model = transformers.TimmWrapperForImageClassification(transformers.TimmWrapperConfig.from_dict(stated)).eval()
+    model.save_pretrained(folder)
+    return model
+
+
+@pytest.mark.parametrize("settings", [{}, {"crop_pct": 0.9, "interpolation": "lanczos"}, {"crop_mode": "squash"}])
+def test_a_folder_of_timm(transformers: Any, tmp_path: Path, settings: dict[str, Any]) -> None:
+    model = save_timm(transformers, tmp_path, **settings)
+    classifier = load_classifier(f"hf:{tmp_path}")
+    assert classifier.classes == ("a", "b")
+    processor = transformers.AutoImageProcessor.from_pretrained(tmp_path)
+    for picture in ("astronaut", "chelsea", "coffee"):
+        image = Image.fromarray(getattr(skimage.data, picture)())
+        theirs = processor(image)["pixel_values"]
+        ours = classifier.to_inputs(classifier.geometry.picture(image)[None])
+        assert float(((ours - theirs) * classifier.std).abs().max()) <= 2 / 255
+    with torch.no_grad():
+        torch.testing.assert_close(classifier.logits(ours), model(ours).logits, rtol=1e-3, atol=1e-4)
+
+
+def test_a_folder_of_timm_that_adds_borders_is_refused(transformers: Any, tmp_path: Path) -> None:
+    save_timm(transformers, tmp_path, crop_mode="border")
+    assert "resizes in a way that is not supported (bicubic, crop mode border)" in refused(f"hf:{tmp_path}")
+
+
+REFUSED_PROCESSORS = {
+    "prepares images in a way that size, crop, mean and std do not describe": (
+        "ViTImageProcessorPil",
+        {**SQUARE, "do_pad": True, "pad_size": {"height": 40, "width": 40}},
+    ),
+    "PerceiverImageProcessor resizes in a way that is not supported": ("PerceiverImageProcessorPil", {}),
+    "Siglip2ImageProcessor resizes in a way that is not supported": ("Siglip2ImageProcessorPil", {}),
+    "BitImageProcessor resizes in a way that is not supported": (
+        "BitImageProcessorPil",
+        {"size": {"shortest_edge": 40, "longest_edge": 60}, "crop_size": {"height": 32, "width": 32}},
+    ),
+    "crops stretched images of 40×48, which is not supported": (
+        "BitImageProcessorPil",
+        {"size": {"height": 40, "width": 48}, "crop_size": {"height": 32, "width": 32}},
+    ),
+    "its processor fails on a colour picture": (
+        "ImageGPTImageProcessorPil",
+        {"clusters": [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], **SQUARE},
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSED_PROCESSORS)
+def test_processors_that_are_refused(transformers: Any, tmp_path: Path, sentence: str) -> None:
+    kind, settings = REFUSED_PROCESSORS[sentence]
+    save(transformers, tmp_path, "resnet", processor=getattr(transformers, kind)(**settings))
+    assert sentence in refused(f"hf:{tmp_path}")
+
+
+def test_attention_of_a_pooling_head_is_refused_by_name(transformers: Any, tmp_path: Path) -> None:
+    vision = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": SIZE, "patch_size": 8}
+    text = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.SiglipConfig(vision_config={**vision, "intermediate_size": 32}, text_config=text, num_labels=4)
+    transformers.SiglipForImageClassification(config).save_pretrained(tmp_path)
+    transformers.SiglipImageProcessorPil(**SQUARE).save_pretrained(tmp_path)
+    classifier = load_classifier(f"hf:{tmp_path}")
+    with pytest.raises(SnellenError, match="attends between other tokens at vision_model"):
+        METHODS.build("attention-rollout")(classifier, INPUTS, TARGETS, rng=RNG)
 
 
 def test_a_processor_that_pads_is_refused(transformers: Any, tmp_path: Path) -> None:

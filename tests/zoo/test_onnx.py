@@ -93,6 +93,36 @@ def test_channels_may_come_last(tmp_path: Path) -> None:
     torch.testing.assert_close(classifier.logits(IMAGES), Classifier(network()).logits(IMAGES))
 
 
+class FourChannelsLast(nn.Module):
+    def forward(self, image: Tensor) -> Tensor:
+        return image.amax(dim=(1, 2))
+
+
+@pytest.mark.parametrize("axes", [{0: "rows"}, {0: "rows", 1: "height", 2: "width"}])
+def test_four_channels_may_come_last(tmp_path: Path, axes: dict[int, str]) -> None:
+    images = torch.rand(2, 4, 8, 8)
+    path = tmp_path / "model.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            FourChannelsLast(),
+            (images.permute(0, 2, 3, 1),),
+            str(path),
+            dynamo=False,
+            input_names=["image"],
+            dynamic_axes={"image": axes},
+        )
+    classifier = load_classifier(f"onnx:{path}")
+    assert classifier.channels == 4
+    torch.testing.assert_close(classifier.logits(images), images.amax(dim=(2, 3)))
+
+
+def test_images_of_another_size_are_one_sentence(tmp_path: Path) -> None:
+    path = export(tmp_path / "model.onnx", network(), rows=None)
+    with pytest.raises(SnellenError, match=r"takes images of 3×8×8, not 3×9×9; leave out --size and --channels$"):
+        load_classifier(f"onnx:{path}", size=9).check(torch.rand(1, 3, 9, 9))
+
+
 def test_other_weights_give_another_fingerprint(tmp_path: Path) -> None:
     paths = [export(tmp_path / f"{seed}.onnx", network(seed), rows=None) for seed in (0, 1)]
     first, second = (load_classifier(f"onnx:{path}") for path in paths)
@@ -119,6 +149,7 @@ def test_models_that_are_refused(tmp_path: Path) -> None:
     assert "has 2 inputs (image, " in refused(spec)
     export(path, TwoOutputs(), rows=2)
     assert "has 2 outputs (" in refused(spec)
+    assert "a classifier has one tensor with a row per image" in refused(spec)
     export(path, nn.Linear(3, 2), rows=2, inputs=(torch.rand(2, 3),))
     assert "takes tensor(float) of 2×3, not float images of N×C×H×W" in refused(spec)
 

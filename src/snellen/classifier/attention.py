@@ -141,13 +141,15 @@ def find_attention_layout(
         images: number of images in that pass.
         layouts: layouts of the layers.
     """
-    if not recorder.layers or gradient is None:
+    if not recorder.layers:
         return "has no attention"
     for layer, shape in zip(recorder.layers, recorder.shapes, strict=True):
         if shape[0] != images:
             return f"attends within windows at {layer}"
         if shape[2] != shape[3] or shape != recorder.shapes[0]:
             return f"attends between other tokens at {layer}"
+    if gradient is None:
+        return "gives no gradient at its attention"
     _, heads, tokens, _ = recorder.shapes[0]
     grids = [grid for _, grid in layouts.layouts if grid is not None and grid.order == "tokens"]
     layout = next((grid for grid in grids if grid.prefix + grid.rows * grid.columns == tokens), None)

@@ -51,8 +51,13 @@ def layer_gradient(
         with booking(Passes(forward=len(inputs))):
             output = target_output(structure.network(inputs), targets, of, structure.network.head)
         (features,) = maps
-        with booking(Passes(backward=len(inputs))):
-            (gradient,) = torch.autograd.grad(output.sum(), features)
+        gradient: Tensor | None = None
+        if output.requires_grad:
+            with booking(Passes(backward=len(inputs))):
+                (gradient,) = torch.autograd.grad(output.sum(), features, allow_unused=True)
+    if gradient is None:
+        name = structure.network.name
+        raise SnellenError(f"the outputs of '{name}' do not depend on its layer '{layer}'; name another layer with layer=")
     return features.detach().to(inputs.device), gradient.to(inputs.device)
 
 

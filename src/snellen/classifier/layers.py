@@ -84,7 +84,7 @@ class NetworkStructure:
             gradient = None
             if logits.requires_grad:
                 uneven = torch.linspace(1, 2, logits.shape[1]).to(logits)  # a plain sum may cancel
-                (gradient,) = torch.autograd.grad((logits * uneven).sum(), recorder.weights[-1])
+                (gradient,) = torch.autograd.grad((logits * uneven).sum(), recorder.weights[-1], allow_unused=True)
             return attention.find_attention_layout(recorder, gradient, 2, self.layer_layouts(inputs))
 
         layout = self._cache.get_or_compute(("attention", *size), find)

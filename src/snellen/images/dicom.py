@@ -45,6 +45,8 @@ _TAGS = (
 
 _KINDS = ("MONOCHROME1", "MONOCHROME2", "RGB", "YBR_", "PALETTE COLOR")
 _UNCOMPRESSED = ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.2")
+_RESCALING = {"RescaleSlope": 1, "RescaleIntercept": 0}
+"""Values with which nothing is rescaled."""
 _DECODERS = "pylibjpeg[all]"
 """The package that decodes what pydicom and Pillow alone cannot."""
 
@@ -177,6 +179,13 @@ def _header(content: Path | io.BytesIO, name: str) -> Dataset:
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise UnreadablePictureError(f"{name} is damaged: its header does not state rows and columns")
     check_size(columns, rows, name)
+    stored, highest = header.get("BitsStored"), header.get("HighBit")
+    shifted = isinstance(stored, int) and isinstance(highest, int) and highest != stored - 1
+    if shifted and header.file_meta.TransferSyntaxUID in _UNCOMPRESSED:
+        raise UnreadablePictureError(
+            f"{name} holds its {stored} bits in another place than the lowest (its high bit is {highest}), which "
+            "is not read; save it again with the values in the lowest bits"
+        )
     if not _kind(header).startswith(_KINDS):
         raise UnreadablePictureError(
             f"{name} holds pixels of another kind than {', '.join(_KINDS)}; convert it to one of them"
@@ -208,6 +217,8 @@ def _values(header: Dataset, frame: int, name: str) -> np.ndarray:
     if compressed:
         kind = syntax.name if syntax.is_transfer_syntax and not syntax.is_private else "an unknown method"
         remedy = f"install {_DECODERS}, or save it without compression"
+        if kind.startswith(("MPEG", "HEVC")):
+            remedy = "save the frame to use without compression"
         try:
             available = get_decoder(syntax).is_available
         except NotImplementedError:
@@ -308,7 +319,7 @@ def _full_range(stated: Dataset) -> tuple[float, float]:
         return 0.0, 2.0 ** int(stated.ModalityLUTSequence[0].LUTDescriptor[2]) - 1
     bits = int(stated.BitsStored)
     low, high = (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1) if stated.PixelRepresentation == 1 else (0.0, 2.0**bits - 1)
-    slope, intercept = (float(stated.get(tag, default)) for tag, default in (("RescaleSlope", 1), ("RescaleIntercept", 0)))
+    slope, intercept = (float(stated.get(tag, default)) for tag, default in _RESCALING.items())
     if not slope or not math.isfinite(slope * high + intercept):
         raise ValueError("impossible rescaling")
     low, high = sorted((low * slope + intercept, high * slope + intercept))
@@ -331,6 +342,11 @@ def _with_groups(header: Dataset, frame: int) -> Dataset:
         for part in ("PixelValueTransformationSequence", "FrameVOILUTSequence"):
             for element in (groups[place].get(part) or [()])[0]:
                 stated.add(element)
+    for tag, default in _RESCALING.items():  # the file may state one of them, or leave it empty
+        if stated.get(tag) is None and any(stated.get(other) is not None for other in _RESCALING):
+            setattr(stated, tag, default)
+        elif stated.get(tag) is None and tag in stated:
+            delattr(stated, tag)
     return stated
 
 

@@ -14,7 +14,7 @@ from snellen.images.geometry import Geometry
 from snellen.images.picture_file import is_picture
 from snellen.images.reading import AS_STORED, Reading
 from snellen.images.samples import Progress, Samples
-from snellen.images.tables import indices, plain, read_boxes, read_labels, read_numbers
+from snellen.images.tables import ClassIndices, read_boxes, read_labels, read_numbers
 from snellen.types import Findings
 
 
@@ -166,10 +166,10 @@ def _numbers(folder: Path, names: Sequence[str], classes: Sequence[str] | None, 
                     f"the sub-folder '{folder / name}' means class {name}, but classes go from 0 to {len(classes) - 1}"
                 )
         return {name: int(name) for name in names}
-    index_of = indices(classes or ())
-    unknown = [name for name in names if plain(name) not in index_of]
+    index_of = ClassIndices(classes or ())
+    unknown = [name for name in names if name not in index_of]
     if not unknown:
-        return {name: index_of[plain(name)] for name in names}
+        return {name: index_of[name] for name in names}
     if classes is not None and len(names) != len(classes):
         raise SnellenError(
             f"the sub-folder '{folder / unknown[0]}' is no class of this classifier{nearest(unknown[0], classes)}; "

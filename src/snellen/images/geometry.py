@@ -45,17 +45,20 @@ class Geometry:
     stretch: bool = False
     """Whether the crop has the proportions of the image instead, as for models that were trained on stretched images."""
     short_side: int | None = None
-    """Pixels of the short side before the crop, for a crop at whole pixels of the resized image, as transformers does."""
+    """Pixels of the short side, or of both sides of a stretched image, before the crop, for a crop at whole pixels of the
+    resized image, as transformers does."""
+    nearest: bool = False
+    """Whether such a crop starts at the nearest whole pixel (halves to even), as in torchvision, not at the one before."""
+    whole: bool = False
+    """Whether large JPEG files are decoded whole; otherwise they are reduced as they are read, to at least twice `size`."""
 
     def __post_init__(self) -> None:
         if self.size is not None and (len(self.size) != 2 or min(self.size) < 1):
             raise SnellenError(f"the size of a picture is (height, width), both at least 1, not {self.size}")
         if not 0 < self.crop <= 1:
             raise SnellenError(f"crop is the share of the short side that is kept, above 0 and at most 1, not {self.crop}")
-        if self.short_side is not None and (self.size is None or self.stretch or self.short_side < max(self.size)):
-            raise SnellenError(
-                f"short_side needs a size within it, without stretching, not {self.short_side} and {self.size}"
-            )
+        if self.short_side is not None and (self.size is None or self.short_side < max(self.size)):
+            raise SnellenError(f"short_side needs a size within it, not {self.short_side} and {self.size}")
 
     def window(self, width: int, height: int) -> Box:
         """The crop of an image of this size."""
@@ -63,8 +66,10 @@ class Geometry:
             return (0.0, 0.0, float(width), float(height))
         rows, columns = self.size
         if self.short_side is not None:
-            resized = [int(self.short_side * side / min(width, height)) for side in (width, height)]
-            starts = [(side - part) // 2 for side, part in zip(resized, (columns, rows), strict=True)]
+            sides = (1, 1) if self.stretch else (width, height)
+            resized = [int(self.short_side * side / min(sides)) for side in sides]
+            spare = [side - part for side, part in zip(resized, (columns, rows), strict=True)]
+            starts = [round(pixels / 2) if self.nearest else pixels // 2 for pixels in spare]
             across, down = width / resized[0], height / resized[1]
             right, bottom = (starts[0] + columns) * across, (starts[1] + rows) * down
             return (starts[0] * across, starts[1] * down, min(float(width), right), min(float(height), bottom))

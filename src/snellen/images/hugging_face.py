@@ -16,7 +16,7 @@ from snellen.images.decoding import decode
 from snellen.images.geometry import AS_IS, Geometry
 from snellen.images.reading import AS_STORED, Reading
 from snellen.images.samples import Progress, Samples
-from snellen.images.tables import indices, plain
+from snellen.images.tables import ClassIndices, plain
 
 
 def is_saved_dataset(folder: Path) -> bool:
@@ -166,8 +166,8 @@ def _label_column(datasets: Any, rows: Any, owner: str) -> str | None:
 
 def _number_column(datasets: Any, rows: Any, names: Sequence[str] | None, owner: str) -> str | None:
     """The column of numbers: one that is called label, labels or number, or as the classifier's output; None without any."""
-    outputs = indices(names or ())
-    columns = [str(name) for name in rows.features if name in ("label", "labels", "number") or plain(name) in outputs]
+    outputs = ClassIndices(names or ())
+    columns = [str(name) for name in rows.features if name in ("label", "labels", "number") or name in outputs]
     if len(columns) > 1:
         raise SnellenError(f"{owner} has several columns of labels ({', '.join(columns)}); keep one")
     if columns and isinstance(_inner(rows.features[columns[0]]), datasets.ClassLabel):
@@ -187,10 +187,12 @@ def _indices(feature: Any, classes: Sequence[str] | None, notes: list[str], owne
     names = getattr(_inner(feature), "names", None)
     if not names or classes is None or all(name.isdecimal() for name in names):
         return None
-    index_of = indices(classes)
-    if all(plain(name) in index_of for name in names):
-        return {place: index_of[plain(name)] for place, name in enumerate(names)}
-    unknown = next(name for name in names if plain(name) not in index_of)
+    if [*map(plain, names)] == [*map(plain, classes)]:  # two of them may have one name
+        return None
+    index_of = ClassIndices(classes)
+    if all(name in index_of for name in names):
+        return {place: index_of[name] for place, name in enumerate(names)}
+    unknown = next(name for name in names if name not in index_of)
     if len(names) != len(classes):
         raise SnellenError(
             f"the label '{unknown}' of {owner} is no class of this classifier; name the labels as its classes are named"

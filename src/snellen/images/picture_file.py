@@ -55,8 +55,8 @@ def read_picture(
 
 
 def _at_least(geometry: Geometry) -> tuple[int, int] | None:
-    """The size to which a JPEG may be reduced: two pixels for each pixel of the classifier's input."""
-    if geometry.size is None:
+    """The size to which a JPEG may be reduced: two pixels for each pixel of the classifier's input; None for all."""
+    if geometry.size is None or geometry.whole:
         return None
     side = round(2 * max(geometry.size) / geometry.crop)
     return (side, side)

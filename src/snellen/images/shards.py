@@ -18,7 +18,7 @@ from snellen.images.picture_file import SUFFIXES, read_picture
 from snellen.images.planes import ARRAYS
 from snellen.images.reading import AS_STORED, Reading, check_shown
 from snellen.images.samples import Progress, Samples, UnreadablePictureError, as_label, as_number, check_samples
-from snellen.images.tables import indices, plain
+from snellen.images.tables import ClassIndices
 from snellen.types import Findings, Sample
 
 MOST_TEXT = 1_000_000
@@ -225,10 +225,10 @@ def _index(value: Any, classes: Sequence[str] | None, owner: str) -> int | Findi
         return None
     if value.isdecimal():
         return int(value)
-    index_of = indices(classes or ())
-    if plain(value) not in index_of:
+    index_of = ClassIndices(classes or ())
+    if value not in index_of:
         raise SnellenError(f"the label of {owner} is {short_repr(value)}, which is no class{nearest(value, classes or ())}")
-    return index_of[plain(value)]
+    return index_of[value]
 
 
 def _text(member: Member, owner: str) -> str:

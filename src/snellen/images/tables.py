@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from snellen.errors import SnellenError, nearest
@@ -29,10 +29,10 @@ def read_labels(
     """
     path = Path(path)
     find = _finder(ids, path)
-    index_of = indices(classes or ())
+    index_of = ClassIndices(classes or ())
     headings = _headings(path)
     columns = tuple(name for name in headings if re.fullmatch(r"label([ _-]?\d+)?", name)) or ("label",)
-    findings = {name: index_of[plain(name)] for name in headings if plain(name) in index_of}
+    findings = {name: index_of[name] for name in headings if name in index_of}
     if columns[0] in headings:
         findings = {}
     labels: dict[str, list[int | Findings | None]] = {}
@@ -75,9 +75,9 @@ def read_numbers(
     """
     path = Path(path)
     find = _finder(ids, path)
-    outputs = indices(names or ())
+    outputs = ClassIndices(names or ())
     others = [name for name in _headings(path) if name not in ("file", "group")]
-    columns = [name for name in others if plain(name) in ("label", "number") or plain(name) in outputs] or others
+    columns = [name for name in others if plain(name) in ("label", "number") or name in outputs] or others
     if len(columns) > 1:
         raise SnellenError(
             f"'{path}' has the columns {', '.join(columns)}, but the model estimates one number; call its column label"
@@ -136,22 +136,37 @@ def plain(name: str) -> str:
     return " ".join(name.replace("_", " ").replace("-", " ").casefold().split())
 
 
-def indices(classes: Sequence[str]) -> dict[str, int]:
-    """Class indices by normalised name."""
-    return {plain(name): index for index, name in enumerate(classes)}
+class ClassIndices:
+    """The indices of classes by name, in any of the spellings that `plain` takes as equal.
+
+    A name that two classes share is refused where it is used: some lists of the ImageNet classes call both the bird and the
+    machine crane.
+    """
+
+    def __init__(self, classes: Sequence[str]) -> None:
+        self.places: dict[str, list[int]] = {}
+        for place, name in enumerate(classes):
+            self.places.setdefault(plain(name), []).append(place)
+
+    def __contains__(self, name: str) -> bool:
+        return plain(name) in self.places
+
+    def __getitem__(self, name: str) -> int:
+        first, *others = self.places[plain(name)]
+        if others:
+            raise SnellenError(f"'{name}' is the name of the classes {first} and {others[0]}; write the number of the class")
+        return first
 
 
-def _labels(
-    text: str, classes: Sequence[str] | None, index_of: Mapping[str, int], where: str
-) -> list[int | Findings | None]:
+def _labels(text: str, classes: Sequence[str] | None, index_of: ClassIndices, where: str) -> list[int | Findings | None]:
     """The labels in a cell: one, or several with `;`, `|` or `,` between them."""
     parts = [part.strip() for part in re.split("[;|,]", text) if part.strip()]
-    if plain(text) not in index_of and len(parts) > 1 and all(part.isdigit() or plain(part) in index_of for part in parts):
+    if text not in index_of and len(parts) > 1 and all(part.isdigit() or part in index_of for part in parts):
         return [_label(part, classes, index_of, where) for part in parts]
     return [_label(text, classes, index_of, where)]
 
 
-def _label(text: str, classes: Sequence[str] | None, index_of: Mapping[str, int], where: str) -> int | None:
+def _label(text: str, classes: Sequence[str] | None, index_of: ClassIndices, where: str) -> int | None:
     text = text.strip()
     if not text:
         return None
@@ -163,9 +178,9 @@ def _label(text: str, classes: Sequence[str] | None, index_of: Mapping[str, int]
         return label
     if classes is None:
         raise SnellenError(f"{where}: the label '{text}' is a name, but no class names are known; write the class index")
-    if plain(text) not in index_of:
+    if text not in index_of:
         raise SnellenError(f"{where}: the label '{text}' is no class of this classifier{nearest(text, classes)}")
-    return index_of[plain(text)]
+    return index_of[text]
 
 
 def _headings(path: Path) -> list[str]:

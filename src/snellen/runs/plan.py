@@ -298,7 +298,13 @@ def class_index(target: str | int, classifier: Classifier, classes: int) -> int:
     if target == "up" and isinstance(classifier.head, Number):
         return 0
     if isinstance(target, str) and classifier.classes and target in classifier.classes:
-        return classifier.classes.index(target)
+        matches = [index for index, name in enumerate(classifier.classes) if name == target]
+        if len(matches) > 1:
+            raise SnellenError(
+                f"target '{target}' is the name of the classes {matches[0]} and {matches[1]} of '{classifier.name}'; "
+                "state the number of the class"
+            )
+        return matches[0]
     if isinstance(target, str) and re.fullmatch("[0-9]{1,18}", target):
         target = int(target)
     if isinstance(target, int) and 0 <= target < classes:

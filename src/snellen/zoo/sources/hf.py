@@ -4,33 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
-from PIL import Image
+from typing import Any
 
 from snellen.errors import SnellenError, first_line
-from snellen.images.geometry import Geometry
+from snellen.zoo.sources.preparation import WRAP, ReversedChannels, read_processor
 from snellen.zoo.sources.source import LoadedModel, ModelRequest, import_library, source
 
 PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
 
 _HEADS = {"multi_label_classification": "independent-labels", "regression": "number"}
-
-_INTERPOLATIONS: Mapping[int, Literal["nearest", "lanczos", "bilinear", "bicubic"]] = {
-    0: "nearest",
-    1: "lanczos",
-    2: "bilinear",
-    3: "bicubic",
-}
-
-ALIKE = 0.01
-"""Largest mean difference, in pixels in [0, 1], between the processor's picture and ours; rounding of edges is below."""
-
-WRAP = "return a Classifier from a function of your own (package.module:function)"
 
 
 @source(
@@ -68,7 +52,7 @@ def hugging_face(request: ModelRequest) -> LoadedModel:
     prepared = read_processor(processor, spec, channels)
     heads, head_notes = _heads(config, request)
     return LoadedModel(
-        model=model.float(),
+        model=ReversedChannels(model.float()) if prepared.reversed_channels else model.float(),
         name=spec,
         mean=prepared.mean,
         std=prepared.std,
@@ -85,7 +69,7 @@ def _check_folder(folder: Path, spec: str) -> None:
     """Refuses a folder in which a file is missing, before anything is imported."""
     if not (folder / "config.json").is_file():
         raise SnellenError(f"'{spec}' has no config.json; give a folder that save_pretrained wrote")
-    if not any((folder / name).is_file() for name in PROCESSOR_FILES):
+    if not any((folder / name).is_file() for name in PROCESSOR_FILES) and not _is_of_timm(folder):
         raise SnellenError(
             f"'{spec}' has no {PROCESSOR_FILES[0]}, which says how images are prepared; "
             "save the model's image processor to the folder with save_pretrained"
@@ -97,93 +81,12 @@ def _check_folder(folder: Path, spec: str) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Preparation:
-    """What a processor does to an image, in Snellen's terms."""
-
-    geometry: Geometry
-    """How it crops and resizes."""
-    mean: tuple[float, ...]
-    """Mean of the normalisation, in pixels."""
-    std: tuple[float, ...]
-    """Standard deviation of the normalisation, in pixels."""
-    values: dict[str, Any]
-    """The processor's own settings, as JSON."""
-    notes: tuple[str, ...]
-    """What the user should know about it."""
-
-
-def read_processor(processor: Any, spec: str, channels: int = 3) -> Preparation:
-    """The geometry and normalisation of an image processor.
-
-    They are compared with what the processor itself makes of a picture, and a processor that does something else is refused.
-    """
-    values = json.loads(json.dumps(processor.to_dict(), default=str))
-    geometry, square = _geometry(values, spec)
-    # The processor's input is 255 times the pixels: (255 factor pixels - offset - mean) / std.
-    factor = 255 * float(values.get("rescale_factor") or 1 / 255) if values.get("do_rescale", True) else 255.0
-    offset = 1.0 if values.get("rescale_offset") and values.get("do_rescale", True) else 0.0
-    normalised = values.get("do_normalize", True)
-    mean, std = (
-        _numbers(values[key]) if normalised else (plain,) for key, plain in (("image_mean", 0.0), ("image_std", 1.0))
-    )
-    prepared = Preparation(
-        geometry=geometry,
-        mean=tuple((number + offset) / factor for number in mean),
-        std=tuple(number / factor for number in std),
-        values={key: value for key, value in values.items() if value is not None},
-        notes=(f"'{spec}' keeps the proportions of its images; here they are cropped to a square",) if square else (),
-    )
-    if channels == 3:
-        _compare(processor, prepared, spec, square=square)
-    return prepared
-
-
-def _geometry(values: Mapping[str, Any], spec: str) -> tuple[Geometry, bool]:
-    """The geometry of a processor, and whether the processor itself would give images of several shapes."""
-    size: Mapping[str, int] = values.get("size") or {}
-    centre: Mapping[str, int] | None = values.get("crop_size") if values.get("do_center_crop") else None
-    interpolation = _INTERPOLATIONS.get(int(values.get("resample") or 0))
-    kind = values.get("image_processor_type", "its processor")
-    if not values.get("do_resize", True) and centre is None:
-        return Geometry(None, crop=1.0), False
-    if interpolation is None or not values.get("do_resize", True) or not ({"height", "shortest_edge"} & set(size)):
-        raise SnellenError(f"'{spec}': {kind} resizes in a way that is not supported ({dict(size)}); {WRAP}")
-    edge = size.get("shortest_edge")
-    if edge and values.get("crop_pct"):  # ConvNeXt crops small images only
-        stretch = edge >= 384
-        side = None if stretch else int(edge / values["crop_pct"])
-        share = edge / side if side else 1.0
-        return Geometry((edge, edge), share, interpolation, stretch=stretch, short_side=side), False
-    height, width = (edge, edge) if edge else (size["height"], size["width"])
-    rows, columns = (centre["height"], centre["width"]) if centre else (height, width)
-    if rows > height or columns > width:
-        raise SnellenError(f"'{spec}': {kind} pads images of {height}×{width} to {rows}×{columns}; {WRAP}")
-    share = min(rows / height, columns / width)
-    geometry = Geometry((rows, columns), share, interpolation, stretch=not edge, short_side=edge)
-    return geometry, bool(edge and not centre)
-
-
-def _compare(processor: Any, prepared: Preparation, spec: str, *, square: bool) -> None:
-    """Refuses a processor whose picture of a smooth image differs from ours."""
-    rows, columns = prepared.geometry.size or (32, 32)
-    side = max(rows, columns)
-    tall, wide = (2 * side, 2 * side) if square else (round(1.5 * side), 2 * side)
-    down, across = np.mgrid[0 : 1 : tall * 1j, 0 : 1 : wide * 1j]
-    levels = np.stack([down, across, (down + 1 - across) / 2], axis=-1)
-    image = Image.fromarray((255 * levels).round().astype(np.uint8))
-    theirs = np.asarray(processor(image, return_tensors="np")["pixel_values"][0])
-    ours = prepared.geometry.picture(image).numpy()
-    mean, std = (np.reshape(numbers, (-1, 1, 1)) for numbers in (prepared.mean, prepared.std))
-    if theirs.shape != ours.shape or float(np.abs(theirs * std + mean - ours).mean()) > ALIKE:
-        kind = prepared.values.get("image_processor_type", "the processor")
-        raise SnellenError(
-            f"'{spec}': {kind} prepares images in a way that size, crop, mean and std do not describe; {WRAP}"
-        )
-
-
-def _numbers(value: Any) -> tuple[float, ...]:
-    return tuple(map(float, value)) if isinstance(value, list) else (float(value),)
+def _is_of_timm(folder: Path) -> bool:
+    """Whether the configuration is that of a model of timm, which says how images are prepared itself."""
+    try:
+        return "pretrained_cfg" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # which transformers reports
+        return False
 
 
 def _heads(config: Any, request: ModelRequest) -> tuple[str | None, tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ class OnnxModel:
         except Exception as problem:
             raise SnellenError(f"'{self.spec}' cannot be loaded by onnxruntime ({first_line(problem)})") from problem
         inputs, outputs = session.get_inputs(), session.get_outputs()
-        for kind, nodes, rule in (("input", inputs, "one batch of images"), ("output", outputs, "one row per image")):
+        rules = (("input", inputs, "one batch of images"), ("output", outputs, "one tensor with a row per image"))
+        for kind, nodes, rule in rules:
             if len(nodes) != 1:
                 names = ", ".join(node.name for node in nodes)
                 raise SnellenError(f"'{self.spec}' has {len(nodes)} {kind}s ({names}); a classifier has {rule}: {WRAP}")
@@ -44,13 +46,17 @@ class OnnxModel:
         self.session, self.input = session, inputs[0]
         rows, *axes = (size if isinstance(size, int) else None for size in self.input.shape)
         # Exporters of TensorFlow put the channels last.
-        self.channels_last = axes[2] in (1, 3) and axes[0] not in (1, 3)
+        self.channels_last = _channels_last(axes)
         self.rows = rows
         self.channels = axes[2] if self.channels_last else axes[0]
         self.size = tuple(axes[:2] if self.channels_last else axes[1:])
 
     def __call__(self, inputs: Tensor) -> Any:
         """The model's own outputs for all rows."""
+        takes = (self.channels, *self.size)
+        if any(size not in (None, side) for size, side in zip(takes, inputs.shape[1:], strict=True)):
+            stated, received = ("×".join(str(size or "any") for size in shape) for shape in (takes, inputs.shape[1:]))
+            raise SnellenError(f"'{self.spec}' takes images of {stated}, not {received}; leave out --size and --channels")
         return in_batches(self._run, inputs, self.rows or 1, self.rows)
 
     def _run(self, inputs: Tensor) -> Tensor:
@@ -65,6 +71,17 @@ class OnnxModel:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._open()
+
+
+def _channels_last(axes: Sequence[int | None]) -> bool:
+    """Whether the channels follow height and width: the last of three axes is 1 or 3, or the other two are equal.
+
+    >>> _channels_last([3, 32, 32]), _channels_last([32, 32, 4]), _channels_last([None, None, 3])
+    (False, True, True)
+    """
+    if axes[0] in (1, 3) or axes[2] is None:
+        return False
+    return axes[2] in (1, 3) or axes[0] == axes[1] != axes[2]
 
 
 def read_onnx(path: Path, spec: str) -> bytes:

@@ -42,6 +42,7 @@ def timm_model(request: ModelRequest) -> LoadedModel:
             tuple(config["input_size"][1:]),
             crop=float(config.get("crop_pct") or 0.875),
             interpolation="bilinear" if config.get("interpolation") == "bilinear" else "bicubic",
+            stretch=config.get("crop_mode") == "squash",
         ),
         classes=class_names() if model.num_classes == 1000 else None,
         channels=int(config["input_size"][0]),
