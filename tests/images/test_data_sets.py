@@ -71,6 +71,17 @@ def test_a_loader_with_its_own_collate_function():
     np.testing.assert_allclose(inverted[0].image.permute(1, 2, 0).numpy(), 1 - PICTURES[0] / 255, atol=1e-6)
 
 
+class Listed(torch.utils.data.Dataset):
+    def __init__(self, items: list) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int):
+        return self.items[index], 0
+
+
 class Stream(IterableDataset):
     def __init__(self, stated: int | None) -> None:
         self.stated = stated
@@ -266,6 +277,44 @@ def test_broken_and_missing_shards(tmp_path, shards):
     write_shard(shards / "train-002.tar", {"000.png": encoded(PICTURES[0])})
     with pytest.raises(SnellenError, match=r"'000' is in '.*train-000\.tar' and in '.*train-002\.tar'"):
         as_samples(shards)
+
+
+def test_options_that_no_member_of_a_shard_would_use_are_refused(shards, tmp_path):
+    with pytest.raises(SnellenError, match="--window is for DICOM files, but there are none, such as '000'; leave it out"):
+        as_samples(shards, reading=Reading(window=(40, 400)))
+    with pytest.raises(SnellenError, match="--range is for pictures with more than 8 bits per channel, but '000' has 8"):
+        as_samples(shards, reading=Reading(range=(0, 4095)))
+
+
+def test_notes_about_members_of_a_shard_are_those_about_files(tmp_path):
+    medical = write(tmp_path / "x.dcm", np.array([[0, 1], [2, 4095]], dtype=np.uint16), BitsStored=12, HighBit=11)
+    samples = as_samples(write_shard(tmp_path / "m.tar", {"x.dcm": medical.read_bytes()}), channels=1)
+    (note,) = samples.notes
+    assert note.startswith("'x' has no window, so black to white are all values that the file can hold, 0 to 4095")
+    dark = encoded(np.arange(4096, dtype=np.uint16).reshape(64, 64))
+    (note,) = as_samples(write_shard(tmp_path / "d.tar", {"x.png": dark}), channels=1).notes
+    assert note.startswith("'x' uses only the darkest 1/16 of the 16-bit range")
+
+
+def test_a_window_for_a_hugging_face_data_set_is_refused():
+    data = datasets.Dataset.from_dict({"image": [Image.fromarray(picture) for picture in PICTURES]})
+    with pytest.raises(SnellenError, match="--window is for DICOM files, but the dataset is a Hugging Face data set"):
+        as_samples(data, reading=Reading(window=(40, 400)))
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_transparent_parts_are_white_in_every_source(tmp_path, mode):
+    values = GENERATOR.integers(0, 256, (8, 8, 4), dtype=np.uint8)
+    values[0, 0, 3] = 0
+    image = Image.fromarray(values).convert(mode if mode != "P" else "RGB")
+    if mode == "P":
+        image = image.quantize(8)
+        image.info["transparency"] = 2
+    image.save(tmp_path / "x.png")
+    from_file = as_samples([tmp_path / "x.png"])[0].image
+    from_items = as_samples(Listed([image]))[0].image
+    assert torch.equal(from_items, from_file)
+    assert float(from_file.max()) == 1
 
 
 def test_links_in_a_shard_are_not_followed(tmp_path):

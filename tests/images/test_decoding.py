@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image
 
 from snellen import SnellenError
+from snellen.images import Reading, from_files
 from snellen.images.decoding import MOST_PIXELS, brightest_of_16_bits, decode, decode_mask, frames
 from snellen.images.geometry import AS_IS
 
@@ -286,3 +288,22 @@ def test_a_broken_mask_is_named(tmp_path: Path) -> None:
     (tmp_path / "mask.png").write_text("no")
     with pytest.raises(SnellenError, match=r"the mask '.*mask.png' cannot be read"):
         decode_mask(tmp_path / "mask.png")
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_tiff_files_whose_zero_is_white(tmp_path, dtype):
+    most = np.iinfo(dtype).max
+    stored = np.linspace(0, most, 12).astype(dtype).reshape(3, 4)
+    tifffile.imwrite(tmp_path / "x.tif", stored, photometric="miniswhite")
+    samples = from_files([tmp_path / "x.tif"], geometry=AS_IS, channels=1)
+    np.testing.assert_allclose(samples[0].image[0].numpy(), 1 - stored / most, atol=1e-6)
+    if dtype == np.uint16:
+        ranged = from_files([tmp_path / "x.tif"], geometry=AS_IS, channels=1, reading=Reading(range=(0, 4095)))
+        np.testing.assert_allclose(ranged[0].image[0].numpy(), 1 - np.clip(stored / 4095, 0, 1), atol=1e-6)
+
+
+def test_many_channels_whose_zero_is_white_are_refused(tmp_path):
+    values = np.zeros((3, 4, 5), dtype=np.uint8)
+    tifffile.imwrite(tmp_path / "x.tif", values, photometric="miniswhite", planarconfig="contig")
+    with pytest.raises(SnellenError, match="states that zero is white, which is not read here; save it with zero as black"):
+        from_files([tmp_path / "x.tif"], geometry=AS_IS, channels=5)

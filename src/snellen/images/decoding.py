@@ -35,8 +35,11 @@ _DEEP = (".png", ".apng", ".tif", ".tiff", ".pgm", ".ppm", ".pnm", ".jp2")
 _TIFF_STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 """The first bytes of TIFF and BigTIFF files."""
 
-_SAMPLES_PER_PIXEL = 277
-"""TIFF's number of the tag."""
+_SAMPLES_PER_PIXEL, _PHOTOMETRIC = 277, 262
+"""TIFF's numbers of the tags."""
+
+_WHITE_IS_ZERO = 0
+"""TIFF's photometric interpretation of grey values that Pillow inverts for 8 bits, but not for more."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,12 @@ def size_of(path: str | Path) -> tuple[int, int]:
         return (height, width) if _is_sideways(opened) else (width, height)
 
 
-def frames(path: str | Path) -> int:
+def frames(path: str | Path, content: io.BytesIO | None = None) -> int:
     """Number of frames of an animation or multi-page file, from its header; 1 for other files."""
     if Path(path).suffix.lower() not in (".gif", ".png", ".apng", ".webp", ".tif", ".tiff", ".avif"):
         return 1
     # A file whose first frame can be decoded may be damaged after it; the rest is not used.
-    with contextlib.suppress(Exception), _opened(Path(path)) as opened:
+    with contextlib.suppress(Exception), _opened(Path(path), content) as opened:
         return int(getattr(opened, "n_frames", 1))
     return 1
 
@@ -122,11 +125,11 @@ def can_open(path: Path, content: io.BytesIO | None = None) -> bool:
         return True
 
 
-def has_unused_channels(path: str | Path) -> bool:
+def has_unused_channels(path: str | Path, content: io.BytesIO | None = None) -> bool:
     """Whether a TIFF file has more channels than are decoded, from its header."""
     if Path(path).suffix.lower() not in (".tif", ".tiff"):
         return False
-    with contextlib.suppress(Exception), _opened(Path(path)) as opened:
+    with contextlib.suppress(Exception), _opened(Path(path), content) as opened:
         return opened.mode != "F" and _has_unused_channels(opened)
     return False
 
@@ -135,22 +138,22 @@ def _has_unused_channels(opened: Image.Image) -> bool:
     return int(getattr(opened, "tag_v2", {}).get(_SAMPLES_PER_PIXEL, 1)) > len(opened.getbands())
 
 
-def is_deep(path: str | Path) -> bool:
+def is_deep(path: str | Path, content: io.BytesIO | None = None) -> bool:
     """Whether an image has more than 8 bits per channel, from its header."""
     if Path(path).suffix.lower() not in _DEEP:
         return False
-    with _opened(Path(path)) as opened:
+    with _opened(Path(path), content) as opened:
         return _has_deep_mode(opened) or ";16" in str(getattr(opened, "tile", ""))
 
 
-def brightest_of_16_bits(path: str | Path) -> float | None:
+def brightest_of_16_bits(path: str | Path, content: io.BytesIO | None = None) -> float | None:
     """The largest value of an image with 16 bits per channel, as a share of 65535; None for other images."""
-    if Path(path).suffix.lower() not in _DEEP or not can_open(Path(path)):
+    if Path(path).suffix.lower() not in _DEEP or not can_open(Path(path), content):
         return None
-    with _opened(Path(path)) as opened:
+    with _opened(Path(path), content) as opened:
         if opened.mode not in ("I", "I;16", "I;16B") and ";16" not in str(getattr(opened, "tile", "")):
             return None
-    values = np.asarray(decode(path).image)
+    values = np.asarray(decode(path, content=content).image)
     return float(values.max()) / (1.0 if values.dtype == np.float32 else 255.0)
 
 
@@ -210,9 +213,13 @@ def _read(opened: Image.Image, path: Path, at_least: tuple[int, int] | None, rea
             f"'{path}' has colours with 16 bits, which are read with 8; to use --range, save it as .npy"
         )
     sideways = _is_sideways(opened)
+    inverted = _has_deep_mode(opened) and getattr(opened, "tag_v2", {}).get(_PHOTOMETRIC) == _WHITE_IS_ZERO
     opened.load()
     ImageOps.exif_transpose(opened, in_place=True)
-    return Decoded(_plain(opened, path, reading), (height, width) if sideways else (width, height))
+    image = _plain(opened, path, reading)
+    if inverted:
+        image = Image.fromarray(np.float32(1) - np.asarray(image))
+    return Decoded(image, (height, width) if sideways else (width, height))
 
 
 def _choose_frame(opened: Image.Image, path: Path, frame: int) -> None:
@@ -225,9 +232,9 @@ def _choose_frame(opened: Image.Image, path: Path, frame: int) -> None:
         opened.seek(frame - 1)
 
 
-def scaled(image: Image.Image, name: str) -> Image.Image:
-    """A decoded image with more than 8 bits per channel as pixels in [0, 1]; another as it is."""
-    return _plain(image, Path(name), AS_STORED) if _has_deep_mode(image) else image
+def plain(image: Image.Image, name: str) -> Image.Image:
+    """A decoded image in mode "L", "RGB" or "F" (greyscale in [0, 1]), with transparent parts on white."""
+    return _plain(image, Path(name), AS_STORED)
 
 
 def _plain(image: Image.Image, path: Path, reading: Reading) -> Image.Image:

@@ -123,7 +123,7 @@ def decode_dicom(path: Path, reading: Reading, content: io.BytesIO | None = None
         raise UnreadablePictureError(f"{name} is damaged and cannot be read as DICOM") from None
 
 
-def unwindowed_range(path: Path, reading: Reading) -> tuple[float, float] | None:
+def unwindowed_range(path: Path, reading: Reading, content: io.BytesIO | None = None) -> tuple[float, float] | None:
     """The values that become black and white where neither the file nor the user states a window; None otherwise.
 
     Read from the header of a file that can be decoded.
@@ -133,7 +133,7 @@ def unwindowed_range(path: Path, reading: Reading) -> tuple[float, float] | None
     import pydicom
 
     with _silent(), contextlib.suppress(Exception):
-        header = pydicom.dcmread(path, specific_tags=list(_TAGS), stop_before_pixels=True)
+        header = pydicom.dcmread(content or path, specific_tags=list(_TAGS), stop_before_pixels=True)
         stated = _with_groups(header, (reading.frame or 1) - 1)
         grey = str(header.PhotometricInterpretation).startswith("MONOCHROME")
         if grey and _window(stated) is None and not stated.get("VOILUTSequence"):

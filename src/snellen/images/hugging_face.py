@@ -97,6 +97,8 @@ def from_hugging_face(
     owner = f"'{source}'" if isinstance(source, str | Path) else "the dataset"
     if channels not in (1, 3):
         raise SnellenError(f"{owner} holds pictures of 1 or 3 channels, but the classifier takes {channels}; give arrays")
+    if reading.window is not None:
+        raise SnellenError(f"--window is for DICOM files, but {owner} is a Hugging Face data set; leave it out")
     try:
         import datasets
     except ImportError:

@@ -109,7 +109,9 @@ def _check_shape(shape: Sequence[int], channels: int, name: str) -> bool:
 
 
 def _check_page(page: Any, name: str) -> None:
-    """Refuses a page of a TIFF file that unpacks to more than its header says."""
+    """Refuses a page of a TIFF file whose zero is white, or that unpacks to more than its header says."""
+    if page.photometric == 0:
+        raise UnreadablePictureError(f"{name} states that zero is white, which is not read here; save it with zero as black")
     compression = int(page.compression)
     if compression not in (1, *_DEFLATE):
         raise UnreadablePictureError(

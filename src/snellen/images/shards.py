@@ -17,6 +17,7 @@ from snellen.images.geometry import AS_IS, Geometry
 from snellen.images.picture_file import SUFFIXES, read_picture
 from snellen.images.planes import ARRAYS
 from snellen.images.reading import AS_STORED, Reading, check_shown
+from snellen.images.remarks import StoredPicture, check_reading, remarks
 from snellen.images.samples import Progress, Samples, UnreadablePictureError, as_label, as_number, check_samples
 from snellen.images.tables import ClassIndices
 from snellen.types import Findings, Sample
@@ -161,6 +162,10 @@ def from_shards(
                 labels[key] = _label(stated, classes, owner)
     if not images:
         raise SnellenError(f"'{path}' holds no pictures; members of a shard are called key.jpg, key.cls and the like")
+    stored = [
+        StoredPicture(id=key, path=Path(member.shard) / member.name, read=member.read) for key, member in images.items()
+    ]
+    check_reading(stored, reading)
     ids = tuple(images)
     source = ShardItems(
         ids=ids,
@@ -172,7 +177,8 @@ def from_shards(
         reading=reading,
     )
     samples = check_samples(source, ids, f"'{path}'{reading.words(channels)}", unreadable=unreadable, progress=progress)
-    return replace(samples, show_channels=reading.show_channels)
+    notes = remarks([stored[place] for place in samples.places], reading, channels)
+    return replace(samples, notes=(*samples.notes, *notes), show_channels=reading.show_channels)
 
 
 def _grouped(shard: Path) -> dict[str, dict[str, Member]]:

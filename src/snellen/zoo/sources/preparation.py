@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from snellen.errors import SnellenError, first_line
 from snellen.images.geometry import Geometry
 
-_INTERPOLATIONS: Mapping[int, Literal["nearest", "lanczos", "bilinear", "bicubic"]] = {
+_INTERPOLATIONS: Mapping[int | None, Literal["nearest", "lanczos", "bilinear", "bicubic"]] = {
+    None: "bilinear",  # the default of transformers
     0: "nearest",
     1: "lanczos",
     2: "bilinear",
@@ -103,13 +104,12 @@ def _geometry(values: Mapping[str, Any], spec: str) -> tuple[Geometry, bool]:
     """The geometry of a processor, and whether the processor itself would give images of several shapes."""
     size = {key: side for key, side in (values.get("size") or {}).items() if side is not None}
     centre: Mapping[str, int] | None = values.get("crop_size") if values.get("do_center_crop") else None
-    resample = values.get("resample")
-    interpolation = "bilinear" if resample is None else _INTERPOLATIONS.get(resample)  # as the processor's own default
+    interpolation = _INTERPOLATIONS.get(values.get("resample"))
     kind = values.get("image_processor_type", "its processor")
     if not values.get("do_resize", True) and centre is None:
         return Geometry(None, crop=1.0), False
-    plain = interpolation is not None and not kind.startswith("Perceiver")  # which crops first
-    if not plain or not values.get("do_resize", True) or set(size) not in ({"height", "width"}, {"shortest_edge"}):
+    described = values.get("do_resize", True) and set(size) in ({"height", "width"}, {"shortest_edge"})
+    if interpolation is None or not described or kind.startswith("Perceiver"):  # which crops first
         raise SnellenError(f"'{spec}': {kind} resizes in a way that is not supported; {WRAP}")
     edge = size.get("shortest_edge")
     if edge and values.get("crop_pct"):  # ConvNeXt crops small images only
