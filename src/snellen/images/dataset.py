@@ -13,7 +13,7 @@ from torch import Tensor
 
 from snellen.errors import SnellenError, first_line
 from snellen.images.arrays import as_pixels
-from snellen.images.decoding import plain
+from snellen.images.decoding import plain_image
 from snellen.images.geometry import AS_IS, Geometry
 from snellen.images.planes import channels_last
 from snellen.images.reading import Reading, check_shown
@@ -67,7 +67,7 @@ class DatasetItems:
     def _pixels(self, image: Any, name: str) -> Tensor:
         many = self.channels not in (1, 3)
         if isinstance(image, Image.Image) and not many:
-            return self.geometry.picture(plain(image, f"item {name} of the dataset"), self.channels)
+            return self.geometry.picture(plain_image(image, f"item {name} of the dataset"), self.channels)
         if not isinstance(image, Tensor | np.ndarray) or image.ndim not in (2, 3):
             raise SnellenError(
                 f"the image of item {name} of the dataset is a {type(image).__name__}; give a "

@@ -232,7 +232,7 @@ def _choose_frame(opened: Image.Image, path: Path, frame: int) -> None:
         opened.seek(frame - 1)
 
 
-def plain(image: Image.Image, name: str) -> Image.Image:
+def plain_image(image: Image.Image, name: str) -> Image.Image:
     """A decoded image in mode "L", "RGB" or "F" (greyscale in [0, 1]), with transparent parts on white."""
     return _plain(image, Path(name), AS_STORED)
 

@@ -16,7 +16,7 @@ from snellen.images.decoding import decode
 from snellen.images.geometry import AS_IS, Geometry
 from snellen.images.reading import AS_STORED, Reading
 from snellen.images.samples import Progress, Samples
-from snellen.images.tables import ClassIndices, plain
+from snellen.images.tables import ClassIndices, plain_name
 
 
 def is_saved_dataset(folder: Path) -> bool:
@@ -189,7 +189,7 @@ def _indices(feature: Any, classes: Sequence[str] | None, notes: list[str], owne
     names = getattr(_inner(feature), "names", None)
     if not names or classes is None or all(name.isdecimal() for name in names):
         return None
-    if [*map(plain, names)] == [*map(plain, classes)]:  # two of them may have one name
+    if [*map(plain_name, names)] == [*map(plain_name, classes)]:  # two of them may have one name
         return None
     index_of = ClassIndices(classes)
     if all(name in index_of for name in names):

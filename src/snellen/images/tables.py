@@ -77,7 +77,7 @@ def read_numbers(
     find = _finder(ids, path)
     outputs = ClassIndices(names or ())
     others = [name for name in _headings(path) if name not in ("file", "group")]
-    columns = [name for name in others if plain(name) in ("label", "number") or name in outputs] or others
+    columns = [name for name in others if plain_name(name) in ("label", "number") or name in outputs] or others
     if len(columns) > 1:
         raise SnellenError(
             f"'{path}' has the columns {', '.join(columns)}, but the model estimates one number; call its column label"
@@ -131,7 +131,7 @@ def read_boxes(path: str | Path, ids: Sequence[str]) -> dict[str, tuple[Box, ...
     return boxes
 
 
-def plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """A class name in a normal form: equal for `tiger cat`, `Tiger_cat` and `tiger-cat`."""
     return " ".join(name.replace("_", " ").replace("-", " ").casefold().split())
 
@@ -146,13 +146,13 @@ class ClassIndices:
     def __init__(self, classes: Sequence[str]) -> None:
         self.places: dict[str, list[int]] = {}
         for place, name in enumerate(classes):
-            self.places.setdefault(plain(name), []).append(place)
+            self.places.setdefault(plain_name(name), []).append(place)
 
     def __contains__(self, name: str) -> bool:
-        return plain(name) in self.places
+        return plain_name(name) in self.places
 
     def __getitem__(self, name: str) -> int:
-        first, *others = self.places[plain(name)]
+        first, *others = self.places[plain_name(name)]
         if others:
             raise SnellenError(f"'{name}' is the name of the classes {first} and {others[0]}; write the number of the class")
         return first
