@@ -341,7 +341,7 @@ def test_no_method_wraps_them(wrapper):
 
 
 def test_where_they_make_no_sense_a_sentence_says_so(classifier, tmp_path):
-    from snellen.cards.files import everywhere
+    from snellen.cards.files import card_without_run
     from snellen.report.explain import explain_photo
     from snellen.textbox.exam.method_list import method_list
 
@@ -353,7 +353,7 @@ def test_where_they_make_no_sense_a_sentence_says_so(classifier, tmp_path):
         "it explains no photo": lambda: explain_photo(
             tmp_path / "a.png", settings, targets=["predicted"], out=None, seed=0, observer=Silent()
         ),
-        "it has no card": lambda: everywhere("truth"),
+        "it has no card": lambda: card_without_run("truth"),
         "whose oracle is the perfect map": lambda: method_list(["blurred-truth"]),
         "cannot explain those of a check": lambda: CheckReport.of("truth"),
         "cannot explain those of a check; name a method": lambda: CheckReport.of(
