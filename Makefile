@@ -47,7 +47,7 @@ test-oldest:                      ## what users meet first, with the oldest vers
 	build/oldest/bin/python -m pytest -q -o filterwarnings= -o addopts=--import-mode=importlib tests/cli/test_main.py tests/files tests/images tests/report tests/runs/test_evaluate.py tests/runs/test_executors.py -k 'not dask and not address'
 
 test-browser: $(VENV)/test.stamp  ## studies in a real Chromium
-	$(BIN)/python -m pytest -m browser tests/study
+	$(BIN)/python -m pytest -m browser -n 2 --dist loadfile tests/study
 
 system:                           ## Debian's PostgreSQL and Chromium, which some tests use; needs root
 	command -v chromium && test -d /usr/lib/postgresql || { apt-get update -qq && apt-get install -y -qq postgresql chromium > /dev/null; }
