@@ -12,6 +12,7 @@ import pytest
 import skimage.data
 import torch
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from tests.torchvision_kernels import import_torchvision
 
 from snellen import Classifier, SnellenError
@@ -343,6 +344,26 @@ def test_a_folder_is_read_without_network(transformers: Any, tmp_path: Path, mon
     assert load_classifier(f"hf:{tmp_path}").check(INPUTS) == 4
 
 
+def test_a_name_without_network_is_one_sentence(transformers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*arguments: Any, **settings: Any) -> None:
+        raise OSError("We couldn't connect to 'https://huggingface.co' to load the files. Check your internet.")
+
+    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", unreachable)
+    assert refused("hf:owner/name") == (
+        "'hf:owner/name' is no folder here and not in the cache of transformers, and the Hub cannot be reached; "
+        "give a folder that save_pretrained wrote"
+    )
+
+
+def test_an_exported_model_of_transformers_with_a_fixed_batch(transformers: Any, tmp_path: Path) -> None:
+    model = network(transformers, "resnet")
+    torch.export.save(torch.export.export(model, (INPUTS,)), tmp_path / "model.pt2")
+    classifier = load_classifier(str(tmp_path / "model.pt2"))
+    images = torch.rand(5, 3, SIZE, SIZE)
+    with torch.no_grad():
+        torch.testing.assert_close(classifier.logits(images), model(images).logits, rtol=1e-4, atol=1e-5)
+
+
 def test_numbered_labels_are_no_names(transformers: Any, tmp_path: Path) -> None:
     save(transformers, tmp_path, "resnet", id2label={0: "LABEL_0", 1: "LABEL_1"}, label2id={"LABEL_0": 0, "LABEL_1": 1})
     assert load_classifier(f"hf:{tmp_path}").classes is None
@@ -364,6 +385,23 @@ def test_a_model_without_a_trained_head_is_refused(transformers: Any, tmp_path: 
     save(transformers, tmp_path, "vit")
     network(transformers, "vit").vit.save_pretrained(tmp_path)
     assert "has no fitting weights for classifier.bias" in refused(f"hf:{tmp_path}")
+
+
+def test_weights_that_are_missing_or_of_another_shape_are_refused_by_name(transformers: Any, tmp_path: Path) -> None:
+    save(transformers, tmp_path, "vit")
+    path = tmp_path / "model.safetensors"
+    weights = load_file(path)
+    kept = weights.pop("vit.layernorm.weight")
+    save_file(weights, path, {"format": "pt"})
+    assert "has no fitting weights for vit.layernorm.weight" in refused(f"hf:{tmp_path}")
+    save_file({**weights, "vit.layernorm.weight": kept, "classifier.bias": torch.zeros(7)}, path, {"format": "pt"})
+    assert "has no fitting weights for classifier.bias; give a model" in refused(f"hf:{tmp_path}")
+
+
+def test_a_model_that_is_no_image_classifier(transformers: Any, tmp_path: Path) -> None:
+    save(transformers, tmp_path, "vit")
+    transformers.BertConfig().save_pretrained(tmp_path)
+    assert refused(f"hf:{tmp_path}") == f"'hf:{tmp_path}' is a model of the type bert, which is no image classifier"
 
 
 def test_code_in_a_folder_is_never_executed(transformers: Any, tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ def in_batches(run: Callable[[Tensor], Any], inputs: Tensor, least: int, most: i
         missing = max(0, least - len(part))
         filled = torch.cat([part, part[:1].detach().expand(missing, *part.shape[1:])]) if missing else part
         out = run(filled)
+        out = getattr(out, "logits", out)  # models of transformers
         if not isinstance(out, Tensor):
             return out
         parts.append(out[: len(part)])

@@ -51,14 +51,15 @@ def _conditions() -> Table:
 
 
 def _models() -> Table:
-    table = _table("--model", "what it is", "needs")
+    table = _table("--model", "what it is", "needs", whole=(2,))  # the first column holds long texts
     for form in all_sources():
         table.add_row(form.spec, form.what, escape(form.needs))  # snellen[demo] is no markup
     return table
 
 
-def _table(*headings: str) -> Table:
+def _table(*headings: str, whole: tuple[int, ...] = (0,)) -> Table:
+    """A table without lines; columns in `whole` are never wrapped."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="bold")
     for place, heading in enumerate(headings):
-        table.add_column(heading, overflow="fold", no_wrap=place == 0)
+        table.add_column(heading, overflow="fold", no_wrap=place in whole)
     return table

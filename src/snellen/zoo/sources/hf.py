@@ -40,10 +40,18 @@ def hugging_face(request: ModelRequest) -> LoadedModel:
         if getattr(config, "quantization_config", None) is not None:
             raise SnellenError(f"'{spec}' has quantised weights; give the model that it was made from")
         processor = transformers.AutoImageProcessor.from_pretrained(name, backend="pil", **safe)
+        if type(config) not in transformers.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING:
+            raise SnellenError(f"'{spec}' is a model of the type {config.model_type}, which is no image classifier")
         model, loading = transformers.AutoModelForImageClassification.from_pretrained(
-            name, config=config, use_safetensors=True, attn_implementation="eager", output_loading_info=True, **safe
+            name,
+            config=config,
+            use_safetensors=True,
+            attn_implementation="eager",
+            ignore_mismatched_sizes=True,  # they are refused below, by name
+            output_loading_info=True,
+            **safe,
         )
-    missing = sorted(map(str, [*loading["missing_keys"], *loading["mismatched_keys"]]))
+    missing = sorted([*loading["missing_keys"], *(name for name, *_ in loading["mismatched_keys"])])
     if missing:
         raise SnellenError(
             f"'{spec}' has no fitting weights for {missing[0]}; give a model that was trained as a classifier"
@@ -125,6 +133,11 @@ def _reasons(spec: str) -> Iterator[None]:
         text = str(problem)
         if "trust_remote_code" in text:
             raise SnellenError(f"'{spec}' brings code of its own, which is not executed; {WRAP}") from None
+        if "couldn't connect" in text:
+            raise SnellenError(
+                f"'{spec}' is no folder here and not in the cache of transformers, and the Hub cannot be reached; "
+                "give a folder that save_pretrained wrote"
+            ) from problem
         cause = f"{text} {problem.__cause__}"
         if "torchvision" in cause and not isinstance(problem, OSError):
             raise SnellenError(

@@ -14,6 +14,9 @@ from snellen.errors import SnellenError, first_line
 
 PRETRAINED = "pretrained"
 
+LONGEST = 200
+"""Most letters of torch's list of tensors that do not fit."""
+
 
 def read_weights(weights: str | Path | None, spec: str) -> dict[str, Tensor] | None:
     """The tensors of a local weight file; None for no weights or "pretrained"."""
@@ -65,8 +68,9 @@ def fill_weights(model: nn.Module, stored: Mapping[str, Tensor] | None, spec: st
         model.load_state_dict(stored)
     except RuntimeError as problem:
         lines = [line.strip() for line in str(problem).splitlines()]
-        reason = lines[1] if len(lines) > 1 else lines[0]
-        raise SnellenError(f"the weights in '{weights}' do not fit '{spec}' ({reason.rstrip('. ')})") from None
+        reason = (lines[1] if len(lines) > 1 else lines[0]).rstrip(". ")
+        reason = reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 3]}..."
+        raise SnellenError(f"the weights in '{weights}' do not fit '{spec}' ({reason})") from None
 
 
 def full_name(spec: str, weights: str | Path | None) -> str:
