@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import tarfile
 import warnings
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 import tifffile
 import torch
 from PIL import Image
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from tests.images import dicom_files
 from tests.torchvision_kernels import import_torchvision
 
@@ -174,6 +175,10 @@ def _write_models(folder: Path) -> None:
         transformers.ViTForImageClassification(config).save_pretrained(folder / name)
         if name != "bare":
             transformers.ViTImageProcessorPil(size={"height": SIDE, "width": SIDE}).save_pretrained(folder / name)
+    shutil.copytree(folder / "vit", folder / "other_head")
+    weights = load_file(folder / "vit" / "model.safetensors")
+    other = {**weights, "classifier.weight": np.zeros((7, 16), np.float32), "classifier.bias": np.zeros(7, np.float32)}
+    save_file(other, folder / "other_head" / "model.safetensors", {"format": "pt"})
     names: dict[str, Any] = {}
     exec(_MODELS, names)
     network, images = names["five"](), torch.rand(1, 3, SIDE, SIDE)
@@ -189,13 +194,14 @@ def _write_models(folder: Path) -> None:
 def _write_images(folder: Path) -> None:
     values = (np.random.default_rng(1).random((3, SIDE, SIDE)) * 4095).astype(np.uint16)
     archive = tarfile.open(folder / "shards.tar", "w")  # noqa: SIM115
-    for name in ("grey", "deep", "four", "pages", "broken"):
+    for name in ("grey", "deep", "four", "pages", "negative", "broken"):
         (folder / name).mkdir()
     for number, plane in enumerate(values):
         stem = f"p{number}"
         Image.fromarray((plane / 16).astype(np.uint8)).save(folder / "grey" / f"{stem}.png")
         Image.fromarray(plane).save(folder / "deep" / f"{stem}.png")
         four = np.stack([(plane / 16).astype(np.uint8)] * 4)
+        tifffile.imwrite(folder / "negative" / f"{stem}.tif", plane * 16, photometric="miniswhite")
         tifffile.imwrite(folder / "pages" / f"{stem}.tif", four, photometric="minisblack")
         tifffile.imwrite(
             folder / "four" / f"{stem}.tif", four.transpose(1, 2, 0), photometric="minisblack", planarconfig="contig"

@@ -226,3 +226,6 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     (tmp_path / "model.onnx").write_text("")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert refused(f"onnx:{tmp_path}/model.onnx").endswith("needs the extra: pip install 'snellen[onnx]'")
+    monkeypatch.setitem(sys.modules, "onnx2torch", None)
+    spec = f"onnx2torch:{tmp_path}/model.onnx"
+    assert refused(spec).endswith("needs the extra: pip install 'snellen[onnx2torch]'")

@@ -30,13 +30,13 @@ ALIKE = 1e-3
 def converted(request: ModelRequest) -> LoadedModel:
     """A module from an ONNX file; its outputs are compared with those of onnxruntime, and refused where they differ."""
     spec, path = request.spec, Path(request.name).expanduser()
+    onnx2torch = import_library("onnx2torch", spec)  # first, because its extra installs the other packages too
     saved = read_onnx(path, spec)
     original = OnnxModel(saved, spec)
     black_box = f"name it onnx:{request.name}, a black box, or give the model that it was exported from"
     if original.rows is not None or original.channels_last or original.input.type != "tensor(float)":
         what = "a dynamic batch axis, the channels before height and width, and float32 values"
         raise SnellenError(f"'{spec}' cannot be converted: that needs {what}; {black_box}")
-    onnx2torch = import_library("onnx2torch", spec)
     try:
         module = onnx2torch.convert(_prepared(import_library("onnx", spec), saved)).eval()
     except Exception as problem:
