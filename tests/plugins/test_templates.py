@@ -41,6 +41,20 @@ def test_what_it_writes_breaks_no_rule(here, kind):
     assert (report.plugin, report.kind, report.is_plain, report.failures) == ("plain-start", kind, False, ())
 
 
+@pytest.mark.parametrize("kind", ["method", "metric"])
+def test_what_it_writes_is_as_ruff_wants_it(here, kind):
+    """With the settings that ruff has where an author has none."""
+    NewPlugin(kind=kind, name="a-name-of-usual-length").write(here)
+    for words in (["check", "--select", "E,F,I,W,UP,B"], ["format", "--check"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *words, "--isolated", "--no-cache", str(here)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+
+
 def test_it_never_writes_over_a_file(here):
     plugin = NewPlugin(kind="method", name="plain-start")
     (here / "test_plain_start.py").write_text("mine")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,3 +120,27 @@ def test_maps_with_nan_and_of_another_shape_are_refused() -> None:
         snellen.explain(plain(), images, methods=[lambda classifier, inputs, targets: inputs.mean(dim=1) / 0])
     with pytest.raises(snellen.SnellenError, match=r"called sys.exit\(3\)"):
         snellen.explain(plain(), images, methods=[lambda classifier, inputs, targets: sys.exit(3)])
+
+
+def test_an_image_is_named_by_its_id_or_place() -> None:
+    maps = snellen.explain(plain(), torch.rand(3, 3, SIDE, SIDE), methods=["gradient"])
+    assert torch.equal(maps["gradient", np.int64(1)], maps["gradient"][1])
+    assert torch.equal(maps["gradient", -1], maps["gradient"][2])
+    wrong: list[Any] = [1.5, slice(0, 2), [0]]
+    for place in wrong:
+        with pytest.raises(snellen.SnellenError, match="an image is named by its id or its place, not"):
+            maps["gradient", place]
+
+
+def test_a_run_says_what_was_not_run_and_which_methods_it_has() -> None:
+    images = torch.rand(3, 3, SIDE, SIDE)
+    maps = {"theirs": torch.rand(3, SIDE, SIDE)}
+    run = snellen.evaluate(plain(), images, methods=["gradient"], maps=maps, metrics=["sparseness", "random-logit"])
+    page = run._repr_html_()
+    assert page.count(">–</td>") == 1
+    assert "its maps were made elsewhere" in page
+    assert "undefined" not in page
+    with pytest.raises(
+        snellen.SnellenError, match=r"has no method 'gradiant'; did you mean 'gradient'\? \(it has: gradient, theirs\)"
+    ):
+        run.maps("gradiant")

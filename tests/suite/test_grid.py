@@ -58,6 +58,15 @@ def grid() -> Grid:
     return Grid.of(recorded(), unmet=unmet, left_out={"guided-backprop": "it has no ReLU"})
 
 
+def test_the_page_says_which_maps_were_made_elsewhere(tmp_path):
+    """As the report of a run does."""
+    np.savez(tmp_path / "maps.npz", **{name: np.random.rand(32, 32) for name in zoo.digit_samples().ids})
+    maps = {"theirs": str(tmp_path / "maps.npz")}
+    values = {"methods": ["random"], "metrics": ["sparseness"], "maps": maps, "out": str(tmp_path / "run"), "workers": 0}
+    grid = run_suite(subject(values, full=False), full=False, observer=Silent())
+    assert "The maps of theirs were made elsewhere" in page(grid)
+
+
 def test_methods_and_metrics_of_a_file_elsewhere_are_those_of_that_file(tmp_path, monkeypatch):
     """Not those of a file of the same name in the current folder; and the run can be resumed."""
     code = "def f(classifier, inputs, targets): return inputs.{}(dim=1)\ndef m(case): return case.maps.{}(dim=(1, 2))\n"

@@ -28,27 +28,33 @@ from snellen.types import Passes
     "{name}",
     cite="own",  # where it comes from: a key, or a title
     signed=True,  # maps may hold negative values
-    complete=False,  # a map sums to the rise of the logit from the mean image to the image
+    complete=False,  # a map sums to the rise of the logit from the mean image
     class_specific=True,  # another target gives another map
     deterministic=True,  # the seed does not matter
-    needs={{"gradients"}},  # beside outputs: "gradients", "layer", "relu", "training-data"; set() for a black box
+    # What it needs beside outputs: "gradients", "layer", "relu", "training-data";
+    # set() where a black box will do.
+    needs={{"gradients"}},
 )
 @dataclass(frozen=True)
 class {title}:
-    """Input times gradient, as a start: say here in one sentence what the number of a pixel is."""
+    """Input times gradient, as a start: say here what the number of a pixel is."""
 
     scale: float = 1.0
-    """A setting: `{title}(scale=2)`, or `{file}:{title}(scale=2)` on the command line. Every setting has a default."""
+    """A setting, which must have a default.
+
+    On the command line: `{file}:{title}(scale=2)`.
+    """
 
     def passes(self, size, classifier):
-        """The cost of one image of this height and width: forward and backward passes of the model."""
+        """The cost of one image of this height and width, in passes of the model."""
         return Passes(forward=1, backward=1)
 
     def __call__(self, classifier, inputs, targets, *, rng):
-        """One number per pixel, images×height×width; `inputs` are normalised, images×channels×height×width.
+        """One number per pixel, images×height×width.
 
-        `classifier.logits(inputs)` and `classifier.gradient(inputs, targets)` run the model; `rng.normal("noise", (h, w))`
-        draws per image.
+        `inputs` are normalised, images×channels×height×width.
+        `classifier.logits(inputs)` and `classifier.gradient(inputs, targets)` run the
+        model; `rng.normal("noise", (height, width))` draws for each image.
         """
         gradient, _ = classifier.gradient(inputs, targets)
         return self.scale * (inputs * gradient).sum(dim=1)
@@ -58,23 +64,26 @@ METHOD_TEST = '''"""Tests of the saliency method {name}."""
 
 import pytest
 import torch
-from {module} import {title}
-
 from snellen.classifier import Classifier
 from snellen.plugins.checks import checks
 from snellen.types import Rng
 
+from {module} import {title}
 
-@pytest.mark.parametrize("rule", checks({title}()), ids=lambda rule: rule.name)
+RULES = checks({title}())
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_contract(rule):
     rule.run()
 
 
 def test_linear_model_by_hand():
-    """A linear model's gradient is its weights, so that each pixel gets pixel times weight."""
+    """A linear model's gradient is its weights: each pixel gets pixel times weight."""
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 2 * 2, 2))
     pixels = torch.arange(12.0).view(1, 3, 2, 2) / 12
-    maps = {title}()(Classifier(model), pixels, torch.tensor([1]), rng=Rng(0, ("image",)))
+    plugin, rng = {title}(), Rng(0, ("image",))
+    maps = plugin(Classifier(model), pixels, torch.tensor([1]), rng=rng)
     expected = (pixels * model[1].weight[1].view(1, 3, 2, 2)).sum(dim=1)
     torch.testing.assert_close(maps, expected.detach())
 '''
@@ -86,7 +95,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-
 from snellen.metrics.requirements import require_truth
 from snellen.plugins.registry import metric
 from snellen.types import Passes
@@ -95,28 +103,34 @@ from snellen.types import Passes
 @metric(
     "{name}",
     cite="own",  # where it comes from: a key, or a title
-    attribute="input-sensitivity",  # the attribute of the saliency card that it measures
+    attribute="input-sensitivity",  # of the saliency card, which it measures
     higher_is_better=True,
     bounds=(0.0, 1.0),  # the lowest and the highest possible score
     rank_only=False,  # scores depend on the order of the pixels alone
-    needs={{"truth"}},  # beside maps: "truth" (masks), "explain" (the method again), "gradients"; set() for nothing
+    # What it needs beside maps: "truth" (masks), "explain" (the method again),
+    # "gradients"; set() where nothing.
+    needs={{"truth"}},
     undefined="the mask is empty or the map is zero",  # in words, when a score is NaN
 )
 @dataclass(frozen=True)
 class {title}:
-    """Share of the map inside the mask, as a start: say here in one sentence what the number is."""
+    """Share of the map inside the mask, as a start: say here what the number is."""
 
     power: float = 1.0
-    """A setting: `{title}(power=2)`, or `{file}:{title}(power=2)` on the command line. Every setting has a default."""
+    """A setting, which must have a default.
+
+    On the command line: `{file}:{title}(power=2)`.
+    """
 
     def passes(self, size, explain, classifier):
-        """The cost of one image: forward and backward passes of the model; `explain` is the cost of one map."""
+        """The cost of one image, in passes; `explain` is the cost of one map."""
         return Passes()
 
     def __call__(self, case, *, rng):
         """One number per image, NaN where undefined.
 
-        `case` has maps, inputs, targets, truth, classifier, and `explain`, which runs the same method again.
+        `case` has maps, inputs, targets, truth, classifier, and `explain`, which runs
+        the same method again.
         """
         truth = require_truth(case, "{name}")
         sizes = case.maps.abs() ** self.power
@@ -128,14 +142,16 @@ class {title}:
 METRIC_TEST = '''"""Tests of the metric {name}."""
 
 import pytest
-import torch
-from {module} import {title}
-
 import snellen
+import torch
 from snellen.plugins.checks import checks
 
+from {module} import {title}
 
-@pytest.mark.parametrize("rule", checks({title}()), ids=lambda rule: rule.name)
+RULES = checks({title}())
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_contract(rule):
     rule.run()
 
@@ -143,8 +159,10 @@ def test_contract(rule):
 def test_four_pixels_by_hand():
     """Of 1 + 2 + 3 + 4, the mask covers the pixels 3 and 4: seven tenths."""
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 2 * 2, 2))
-    maps, masks = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), torch.tensor([[[False, False], [True, True]]])
-    scores = snellen.score({title}(), model, torch.rand(1, 3, 2, 2), maps, torch.tensor([1]), truth=masks)
+    maps = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
+    masks = torch.tensor([[[False, False], [True, True]]])
+    images = torch.rand(1, 3, 2, 2)
+    scores = snellen.score({title}(), model, images, maps, 1, truth=masks)
     assert float(scores[0]) == pytest.approx(0.7)
 '''
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 
 from snellen.charts import numbers, pictures
-from snellen.errors import SnellenError, nearest
+from snellen.errors import SnellenError, nearest, short_repr
 from snellen.files.documents import check_shape
 from snellen.images import colours
 from snellen.plugins.registry import METHODS, label
@@ -62,8 +63,8 @@ class SaliencyMaps(Mapping[str, Maps]):
     @overload
     def __getitem__(self, key: str) -> Maps: ...
     @overload
-    def __getitem__(self, key: tuple[str, int | str]) -> Float[torch.Tensor, "height width"]: ...
-    def __getitem__(self, key: str | tuple[str, int | str]) -> torch.Tensor:
+    def __getitem__(self, key: tuple[str, SupportsIndex | str]) -> Float[torch.Tensor, "height width"]: ...
+    def __getitem__(self, key: Any) -> torch.Tensor:
         """The maps of a method; with the place or id of an image too, one map."""
         method, image = key if isinstance(key, tuple) else (key, None)
         if method not in self.maps:
@@ -76,6 +77,9 @@ class SaliencyMaps(Mapping[str, Maps]):
             if image not in self.ids:
                 raise UnknownMapError(f"there is no image '{image}'{nearest(image, self.ids)}")
             image = self.ids.index(image)
+        if not hasattr(image, "__index__"):
+            raise UnknownMapError(f"an image is named by its id or its place, not {short_repr(image)}")
+        image = operator.index(image)
         if not -len(self.ids) <= image < len(self.ids):
             raise UnknownMapError(f"there is no image {image}: there are {len(self.ids)}, counted from 0")
         return self.maps[method][image]

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, nearest
 from snellen.files.integrity import DamagedError
 from snellen.runs import recording
 from snellen.runs.accuracy import Accuracy
@@ -140,6 +140,9 @@ class Run:
 
     def maps(self, method: str, samples: Sequence[str] | None = None) -> np.ndarray:
         """The maps of one method for these samples, by default all, as (samples, height, width)."""
+        if method not in self.methods:
+            names = ", ".join(self.methods)
+            raise SnellenError(f"'{self.folder}' has no method '{method}'{nearest(method, self.methods)} (it has: {names})")
         samples = self._ids() if samples is None else samples
         by_sample: dict[str, np.ndarray] = {}
         for unit in self._planned_units():
