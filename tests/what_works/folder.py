@@ -86,6 +86,10 @@ def divides(classifier, inputs, targets):
     return inputs.mean(dim=1) / (1 // 0)
 
 
+def ends(classifier, inputs, targets):
+    raise SystemExit(3)
+
+
 def two(classifier, inputs):
     return inputs.mean(dim=1)
 
@@ -114,7 +118,9 @@ class Scaled:
 def write_folder(folder: Path) -> Path:
     """Writes everything that the commands name."""
     (folder / "models.py").write_text(_MODELS, encoding="utf-8")
-    (folder / "mine.py").write_text(_PLUGINS, encoding="utf-8")
+    for where in (folder, folder / "my code", folder / "code, (1)"):
+        where.mkdir(exist_ok=True)
+        (where / "mine.py").write_text(f"{_PLUGINS}# {where.name}\n", encoding="utf-8")
     (folder / "raises.py").write_text("import torch\n\ntorch.absent()\n", encoding="utf-8")
     generator = np.random.default_rng(0)
     pictures = folder / "pictures"

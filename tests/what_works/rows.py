@@ -187,7 +187,14 @@ ROWS: list[Row] = [
         ("a class in a file", "--model models:five --methods mine.py:Scaled(factor=3)"),
         ("a function in a module", "--model models:five --methods mine:bright"),
         ("a function in a file as a metric", "--model models:five --metrics mine.py:spread"),
+        ("a file in a folder with spaces", "--model models:five --methods 'my code/mine.py:bright,random'"),
+        (
+            "a path with commas or brackets, in quotes",
+            """--model models:five --methods '"code, (1)/mine.py:bright"(power=2),random'""",
+        ),
+        ("two files of one name", "--model models:five --methods 'mine.py:bright,my code/mine.py:bright'"),
         ("a file that is not there", "--model models:five --methods absent.py:f"),
+        ("a file without a name in it", "--model models:five --methods mine.py"),
         ("a name that is not in the file", "--model models:five --methods mine.py:brigth"),
         ("a file that raises an error when it is imported", "--model models:five --methods raises.py:f"),
         ("a function with other arguments", "--model models:five --methods mine.py:two"),
@@ -196,6 +203,8 @@ ROWS: list[Row] = [
         ("a method that raises an error", "--model models:five --methods mine.py:divides"),
         ("scores of the wrong shape", "--model models:five --metrics mine.py:average"),
         ("a metric that raises an error", "--model models:five --metrics mine.py:no_number"),
+        ("a method in place of a metric", "--model models:five --metrics mine.py:bright"),
+        ("a method that ends the program", "--model models:five --methods mine.py:ends"),
     ),
     *_rows(
         "Maps made elsewhere",
