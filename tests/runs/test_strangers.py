@@ -337,6 +337,26 @@ def test_methods_and_metrics_in_files_of_a_stranger_are_not_executed(own):
     assert (own / "executed").exists()
 
 
+def test_adapters_of_a_run_that_was_made_here_need_no_trust_and_hidden_ones_do(tmp_path, monkeypatch):
+    """The settings of an adapter name code, which is imported; the seal is of the request, not of the list of methods."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    write_images(tmp_path / "images", 4)
+    (tmp_path / "evil.py").write_text(OWN.format(marker=str(tmp_path / "executed")))
+    method = "captum(attribution=captum.attr:InputXGradient)"
+    settings = {"model": "digits", "images": "images", "size": 32, "threads": 1, "out": "run"}
+    Settings.of(settings | {"methods": [method, "captum", "random"], "metrics": ["sparseness"]}).run(Silent())
+    for command in (["cards"], ["card", "random"]):
+        invoked(*command, "--run", "run")()
+    record = json.loads((tmp_path / "run" / "run.json").read_bytes())
+    changed = json.dumps(record["spec"]).replace("captum.attr:InputXGradient", "evil:bright")
+    shutil.rmtree(tmp_path / "run" / "methodology")
+    (tmp_path / "run" / "run.json").write_bytes(dump_record(record | {"spec": json.loads(changed)}))
+    for command in (["cards"], ["card", "random"], ["recommend", "--need", "determinism"]):
+        refused(invoked(*command, "--run", "run"), "execute the code of 'evil:bright'")
+    assert not (tmp_path / "executed").exists()
+
+
 def test_a_changed_file_is_noticed_and_nothing_of_it_is_mixed(own, capsys):
     before = Run("run").scores()
     file = own / "own_plugins.py"

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from snellen.errors import SnellenError
 from snellen.files.seals import is_sealed, seal, untrusted_folder
 from snellen.plugins.named_code import code_origin, code_origins, holds_code
-from snellen.plugins.registry import METHODS, METRICS, label, traits
+from snellen.plugins.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.record import RunRecord
 from snellen.runs.store import Store
 from snellen.runs.variant_training import DIGITS
@@ -95,6 +95,7 @@ def load_plugins_of_run(store: Store, record: RunRecord, *, trust: bool) -> None
 
     Refuses code that has changed since: what it says of itself no longer holds for the maps of the run.
     """
+    _refuse_hidden_code(store, record, trust=trust)
     request = record.request or {}
     if not set(PLUGINS) & set(named_code(request)):
         return
@@ -108,6 +109,31 @@ def load_plugins_of_run(store: Store, record: RunRecord, *, trust: bool) -> None
                     f"{label(plugin)} has changed since '{store.folder}' was made; `snellen resume {store.folder}` computes "
                     "it again"
                 )
+
+
+def _refuse_hidden_code(store: Store, record: RunRecord, *, trust: bool) -> None:
+    """Refuses methods whose settings name code, such as a class of captum, that the request does not name.
+
+    The seal is of the request; what only the list of methods names was not written by Snellen.
+    """
+    if record.request is None or trust:  # without a request nothing is explained again on the command line
+        return
+    named = " ".join(map(str, _texts_with_code(record.request.get("methods"))))
+    for method in record.spec.methods:
+        usual = _code_in_settings(spec(METHODS.build(method.name))["params"]) if method.name in METHODS else []
+        for text in _code_in_settings(method.params):
+            if text not in usual and text not in named:
+                raise untrusted_folder(store.folder, [_ACTIONS["methods"].format(f"'{text}'")])
+
+
+def _code_in_settings(value: Any) -> list[str]:
+    """The texts among settings that may name code; names of plug-ins are no such texts, because none is loaded by them."""
+    if isinstance(value, Mapping):
+        inner = value["params"] if set(value) == {"name", "params"} else value
+        return [text for part in inner.values() for text in _code_in_settings(part)]
+    if isinstance(value, list | tuple):
+        return [text for part in value for text in _code_in_settings(part)]
+    return [value] if isinstance(value, str) and holds_code(value) else []
 
 
 def _facts(code: Mapping[Code, str]) -> list[object]:
