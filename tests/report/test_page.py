@@ -188,14 +188,12 @@ def test_bars_show_what_a_map_costs_the_slowest_first_and_controls_too(demo):
     bars = cost_bars(run)
     each = (run.costs()["seconds"] / 7).tolist()
     order = sorted(range(len(each)), key=lambda place: -each[place])
-    assert [row["name"] for row in bars["rows"]] == [run.methods[place].label for place in order]
-    assert [row["name"] for row in bars["rows"] if row["control"]] == [
-        name for name, (_, control) in METHODS.items() if control
-    ]
+    assert [row.name for row in bars.rows] == [run.methods[place].label for place in order]
+    assert [row.name for row in bars.rows if row.control] == [name for name, (_, control) in METHODS.items() if control]
     # Occlusion: 7 * 281 forward passes of 12 ms inside the model, 1 ms outside it, and 10 ms for all seven maps.
-    row = next(row for row in bars["rows"] if row["name"] == "occlusion")
-    assert (row["time"], row["share"]) == ("3.65 s", "92 % in the model")
-    model, rest = (shape for shape in row["bar"].shapes if isinstance(shape, Bar))
+    row = next(row for row in bars.rows if row.name == "occlusion")
+    assert (row.time, row.share) == ("3.65 s", "92 % in the model")
+    model, rest = (shape for shape in row.bar.shapes if isinstance(shape, Bar))
     assert model.width / (model.width + rest.width) == pytest.approx(0.012 * 1967 / (0.013 * 1967 + 0.01))
     assert 'aria-label="occlusion: 3.65 s per map, 92 % in the model"' in demo
     assert "metrics are left out" in words(demo)
@@ -206,9 +204,9 @@ def test_costs_that_were_not_measured_have_no_bar():
     costs = run.costs()
     costs.loc[0, "images"] = 0
     run.costs = lambda: costs
-    rows = cost_bars(run)["rows"]
-    assert [(row["name"], row["time"], row["share"]) for row in rows][1] == ("gradient", "not measured", "")
-    assert not any(isinstance(shape, Bar) for shape in rows[1]["bar"].shapes)
+    rows = cost_bars(run).rows
+    assert [(row.name, row.time, row.share) for row in rows][1] == ("gradient", "not measured", "")
+    assert not any(isinstance(shape, Bar) for shape in rows[1].bar.shapes)
     run.costs = lambda: costs.assign(images=0)
     assert cost_bars(run) is None
     assert "What a map costs" not in page(run)

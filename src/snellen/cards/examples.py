@@ -46,21 +46,21 @@ def examples_of(run: Readable, methods: Sequence[MethodSpec]) -> dict[str, tuple
     """By label of a method, its maps of the run's first photographs."""
     by_method: dict[str, list[Example]] = {method.label: [] for method in methods}
     for row, photo in enumerate(photographs_of(run, run.samples().head(SHOWN), methods)):
-        caption = f"the model says {photo['prediction']}" if photo["prediction"] else str(photo["id"])
-        probability = f" (probability {photo['probability']})" if photo["prediction"] and photo["probability"] else ""
-        photograph = ExamplePicture(f"photo-{row}", photo["photo"], f"photograph {photo['id']}") if photo["photo"] else None
-        for number, tile in enumerate(photo["tiles"]):
+        caption = f"the model says {photo.prediction}" if photo.prediction else photo.id
+        probability = f" (probability {photo.probability})" if photo.prediction and photo.probability else ""
+        photograph = ExamplePicture(f"photo-{row}", photo.photo, f"photograph {photo.id}") if photo.photo else None
+        for number, tile in enumerate(photo.tiles):
             candidates = (
                 photograph,
-                ExamplePicture(f"map-{row}-{number}", tile["map"], f"map of {tile['name']}") if tile["map"] else None,
-                ExamplePicture(f"over-{row}-{number}", tile["over"], f"map of {tile['name']} over the photograph")
-                if tile["over"]
+                ExamplePicture(f"map-{row}-{number}", tile.map, f"map of {tile.name}") if tile.map else None,
+                ExamplePicture(f"over-{row}-{number}", tile.over, f"map of {tile.name} over the photograph")
+                if tile.over
                 else None,
             )
-            by_method[tile["name"]].append(
+            by_method[tile.name].append(
                 Example(
                     f"{caption}{probability}",
-                    tile["signed"],
+                    tile.signed,
                     tuple(picture for picture in candidates if picture is not None),
                 )
             )

@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+
+from markupsafe import Markup
 
 from snellen.charts import numbers
 from snellen.charts.bars import part_bar
+from snellen.charts.chart import Chart
 from snellen.charts.legends import bar_key
 from snellen.charts.scale import round_scale
 from snellen.charts.strips import number_axis
 from snellen.report.readable import Readable
 
 
-def cost_bars(run: Readable) -> dict[str, Any] | None:
+@dataclass(frozen=True, kw_only=True)
+class CostBar:
+    """What a map of one method costs."""
+
+    name: str
+    """The label of the method."""
+    control: bool
+    bar: Chart
+    time: str
+    """Per map; "not measured" or a dash where there is none."""
+    share: str
+    """Which part of it the model's own passes take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostBars:
+    """What a map costs, a bar per method, with the axis and the legend."""
+
+    rows: list[CostBar]
+    axis: Chart
+    legend: dict[str, Markup]
+
+
+def cost_bars(run: Readable) -> CostBars | None:
     """A bar per method and control, the slowest first, those that were not measured last; None if none was measured."""
     costs = run.costs()
     images = costs["images"].where(costs["images"] > 0)
@@ -35,9 +61,9 @@ def cost_bars(run: Readable) -> dict[str, Any] | None:
             time, share = "–", "made elsewhere"
         description = ", ".join(filter(None, [f"{name}: {time} per map", share]))
         bar = part_bar(scale, factor * each, factor * inside, description=description)
-        rows.append({"name": name, "control": control.get(name, False), "bar": bar, "time": time, "share": share})
+        rows.append(CostBar(name=name, control=control.get(name, False), bar=bar, time=time, share=share))
     axis = number_axis(
         scale, {tick: f"{tick:g} {unit}" for tick in ticks}, description=f"scale from 0 to {ticks[-1]:g} {unit} per map"
     )
     legend = {"inside the model": bar_key("blue"), "everything else": bar_key("grey")}
-    return {"rows": rows, "axis": axis, "legend": legend}
+    return CostBars(rows=rows, axis=axis, legend=legend)

@@ -26,11 +26,11 @@ def score_figure(run: Readable, metric: str, *, width: float | int = 360) -> Cha
         width: Of a strip, in pixels; 96 pixels are an inch in a PDF.
     """
     spec = _metric(run, metric)
-    block = next(block for block in metric_blocks(run) if block["label"] == spec.label)
-    if block["nothing"]:
+    block = next(block for block in metric_blocks(run) if block.label == spec.label)
+    if block.nothing:
         raise SnellenError(f"'{run.folder}' has no score by {spec.label}, so there is nothing to draw")
-    rows = {f"{row['mark']} {row['name']}".strip(): row["strip"] for row in (*block["rows"], *block["positive"])}
-    return stack(rows, title=f"{spec.label} {block['arrow']}", axis=block["footer"], width=width)
+    rows = {f"{row.mark} {row.name}".strip(): row.strip for row in (*block.rows, *block.positive)}
+    return stack(rows, title=f"{spec.label} {block.arrow}", axis=block.footer, width=width)
 
 
 def curve_figure(run: Readable, metric: str, *, columns: int = 3) -> Chart:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from snellen.charts import curves, numbers, pictures
-from snellen.charts.html_page import render_page, write_page
+from snellen.charts.html_page import TemplateValues, render_page, write_page
 from snellen.charts.verdict_marks import DIRECTIONS
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.outside import OWN
 from snellen.report.attributes import CATEGORIES
 from snellen.report.cost_bars import cost_bars
-from snellen.report.metric_blocks import metric_blocks
+from snellen.report.metric_blocks import MetricBlock, metric_blocks
 from snellen.report.photographs import cover, photographs_of
 from snellen.report.positive_controls import MEANING
 from snellen.report.readable import Readable
@@ -33,16 +34,34 @@ def page(run: Readable) -> str:
     return render_page("report/page.html", ["charts/page.css"], _facts(run))
 
 
-def _facts(run: Readable) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class AttributeBlocks:
+    """The metrics of one attribute."""
+
+    name: str
+    question: str
+    """That the attribute asks."""
+    blocks: list[MetricBlock]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CategoryBlocks:
+    """The metrics of one category, by attribute."""
+
+    name: str
+    attributes: list[AttributeBlocks]
+
+
+def _facts(run: Readable) -> TemplateValues:
     record, spec = run.record, run.record.spec
     samples = run.samples()
     controls = [method.label for method in spec.methods if method.control]
     blocks = metric_blocks(run)
     categories = [
-        {"name": name, "attributes": [
-            {"name": title, "question": question, "blocks": [block for block in blocks if block["attribute"] == key]}
-            for key, (title, question) in attributes.items() if any(block["attribute"] == key for block in blocks)
-        ]}
+        CategoryBlocks(name=name, attributes=[
+            AttributeBlocks(name=title, question=question, blocks=[block for block in blocks if block.attribute == key])
+            for key, (title, question) in attributes.items() if any(block.attribute == key for block in blocks)
+        ])
         for name, attributes in CATEGORIES.items()
     ]  # fmt: skip
     shown = (*spec.methods, *spec.positive_controls)
@@ -59,7 +78,7 @@ def _facts(run: Readable) -> dict[str, Any]:
         "meaning": MEANING,
         "shown": shown,
         "cover": cover(photographs),
-        "categories": [category for category in categories if category["attributes"]],
+        "categories": [category for category in categories if category.attributes],
         "table": _table(run, categories),
         "photographs": photographs,
         "hidden": len(samples) - len(photographs),
@@ -78,7 +97,7 @@ def _facts(run: Readable) -> dict[str, Any]:
     }
 
 
-def subject_facts(run: Readable) -> dict[str, Any]:
+def subject_facts(run: Readable) -> TemplateValues:
     """What every page of a run shows: its record, accuracy, target class, number of images, and how certain results are."""
     images, target = len(run.samples()), str(run.record.spec.target)
     targets = {
@@ -111,19 +130,14 @@ def subject_facts(run: Readable) -> dict[str, Any]:
 # The table ---------------------------------------------------------------------------------------------------------------
 
 
-def _table(run: Readable, categories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _table(run: Readable, categories: Sequence[CategoryBlocks]) -> TemplateValues:
     spec, problems = run.record.spec, run.problems()
-    blocks = [
-        (category["name"], block)
+    blocks = [block for category in categories for attribute in category.attributes for block in attribute.blocks]
+    groups = [
+        {"name": category.name, "span": sum(len(attribute.blocks) for attribute in category.attributes)}
         for category in categories
-        for attribute in category["attributes"]
-        for block in attribute["blocks"]
+        if category.attributes
     ]
-    groups: list[dict[str, Any]] = []
-    for name, _ in blocks:
-        if not groups or groups[-1]["name"] != name:
-            groups.append({"name": name, "span": 0})
-        groups[-1]["span"] += 1
     cells = run.verdicts().shown.set_index(["method", "metric"])
     controls = [method for method in spec.methods if method.control]
     bodies = []
@@ -137,37 +151,36 @@ def _table(run: Readable, categories: Sequence[Mapping[str, Any]]) -> dict[str, 
                 "name": method.label,
                 "cells": [
                     _cell(
-                        cells.loc[(method.label, block["label"])],
+                        cells.loc[(method.label, block.label)],
                         block,
-                        refused=(method.maps is not None or kind == "positive")
-                        and (method.label, block["label"]) in problems,
+                        refused=(method.maps is not None or kind == "positive") and (method.label, block.label) in problems,
                     )
-                    for _, block in blocks
+                    for block in blocks
                 ],
             }
             for method in members
         ]
         if rows:
             bodies.append({"title": title, "rows": rows, "kind": kind})
-    return {"groups": groups, "metrics": [block for _, block in blocks], "bodies": bodies}
+    return {"groups": groups, "metrics": blocks, "bodies": bodies}
 
 
-def _cell(row: Any, block: Mapping[str, Any], *, refused: bool) -> dict[str, Any]:
+def _cell(row: Any, block: MetricBlock, *, refused: bool) -> TemplateValues:
     n, undefined = int(row["n"]), int(row["undefined"])
     return {
         "mean": numbers.short(float(row["mean"])) if n or undefined else "–" if refused else "not run",
         "interval": numbers.interval(float(row["low"]), float(row["high"]), n) if n else "",
         "missing": f"{undefined} undefined" if undefined and n else "explains again" if refused and not n else "",
         "empty": n == 0,
-        "fooled": row.name[0] in block["fooled"],
+        "fooled": row.name[0] in block.fooled,
     }
 
 
 # Curves ------------------------------------------------------------------------------------------------------------------
 
 
-def _charts(run: Readable, spec: Spec, controls: Sequence[str]) -> list[dict[str, Any]]:
-    charts = []
+def _charts(run: Readable, spec: Spec, controls: Sequence[str]) -> list[TemplateValues]:
+    charts: list[TemplateValues] = []
     for metric in spec.metrics:
         oracles = [control.label for control in spec.positive_controls]
         panels = None if metric.points else curves.curve_panels(run.curves(metric.label), controls, oracles)
@@ -183,37 +196,36 @@ def _charts(run: Readable, spec: Spec, controls: Sequence[str]) -> list[dict[str
     return charts
 
 
-def _traces(run: Readable, spec: Spec) -> list[dict[str, Any]]:
+def _traces(run: Readable, spec: Spec) -> list[TemplateValues]:
     """For metrics whose trace has named columns, such as layers: the mean of each column for each method."""
-    traces = []
+    traces: list[TemplateValues] = []
     for metric in spec.metrics:
         names = metric.points
         traced = run.curves(metric.label) if names else {}
         means = {method: curves.column_means(rows) for method, rows in traced.items()}
         if not names or not means:
             continue
-        methods: list[dict[str, Any]] = [
-            {"name": method.label, "control": method.control or method in spec.positive_controls}
-            for method in (*spec.methods, *spec.positive_controls)
-            if method.label in means
-        ]
+        traced_methods = [method for method in (*spec.methods, *spec.positive_controls) if method.label in means]
+        controls = [method.control or method in spec.positive_controls for method in traced_methods]
         rows = []
         for place, name in enumerate(names):
-            values = [float(means[method["name"]][place]) for method in methods]
+            values = [float(means[method.label][place]) for method in traced_methods]
             most = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
             shares = [100 * abs(value) / most if most and math.isfinite(value) else 0 for value in values]
             cells = [
-                {"mean": numbers.short(value), "share": share, "control": method["control"]}
-                for value, share, method in zip(values, shares, methods, strict=True)
+                {"mean": numbers.short(value), "share": share, "control": control}
+                for value, share, control in zip(values, shares, controls, strict=True)
             ]
             rows.append({"name": name, "cells": cells})
-        summary = metric.summary
         traces.append(
             {
                 "label": metric.label,
                 "better": DIRECTIONS[metric.higher_is_better],
-                "summary": summary,
-                "methods": methods,
+                "summary": metric.summary,
+                "methods": [
+                    {"name": method.label, "control": control}
+                    for method, control in zip(traced_methods, controls, strict=True)
+                ],
                 "rows": rows,
             }
         )
@@ -223,8 +235,8 @@ def _traces(run: Readable, spec: Spec) -> list[dict[str, Any]]:
 # Cost and provenance -----------------------------------------------------------------------------------------------------
 
 
-def _costs(run: Readable, spec: Spec) -> list[dict[str, Any]]:
-    rows = []
+def _costs(run: Readable, spec: Spec) -> list[TemplateValues]:
+    rows: list[TemplateValues] = []
     control = {method.label: method.control for method in spec.methods}
     elsewhere = {method.label for method in spec.methods if method.maps is not None}
     for row in run.costs().to_dict("records"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 from jaxtyping import Float, UInt8
 
 from snellen.charts import numbers, pictures
+from snellen.charts.html_page import TemplateValues
 from snellen.errors import SnellenError
 from snellen.report.readable import Readable
 from snellen.runs.record import MethodSpec
@@ -18,12 +20,46 @@ SHOWN = 12
 """Photographs on the page; a run stores the pictures of its first dozen samples."""
 
 
-def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[MethodSpec]) -> list[dict[str, Any]]:
+@dataclass(frozen=True, kw_only=True)
+class MapTile:
+    """The map of one method for one photograph."""
+
+    name: str
+    """The label of the method."""
+    kind: str
+    """"control" or "positive control"; empty for a method that is neither."""
+    signed: bool
+    map: str | None
+    """The map alone as a data URI; None if it was not computed."""
+    over: str | None
+    """The map over the photograph; None if the photograph was not stored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Photograph:
+    """A photograph of a run with its maps."""
+
+    id: str
+    photo: str | None
+    """As a data URI; None if it was not stored."""
+    tiles: tuple[MapTile, ...]
+    """One per method."""
+    target: str | None
+    """The explained class; None if unknown."""
+    prediction: str | None
+    """The predicted class, or the estimate of a model that estimates a number."""
+    probability: str | None
+    """Of the predicted class; None for a model that estimates a number."""
+    label: str | None
+    """The class or number of the label; None if it has none."""
+
+
+def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[MethodSpec]) -> list[Photograph]:
     """The first photographs, each with the classifier's prediction and the maps of every method."""
     first = samples.head(SHOWN)
     ids = [str(sample_id) for sample_id in first["sample"]]
     photos = {sample_id: run.picture(sample_id) for sample_id in ids}
-    tiles: dict[str, list[dict[str, Any]]] = {sample_id: [] for sample_id in ids}
+    tiles: dict[str, list[MapTile]] = {sample_id: [] for sample_id in ids}
     positive = {control.label for control in run.record.spec.positive_controls}
     for method in methods:
         maps = _maps(run, method.label, ids)
@@ -31,22 +67,19 @@ def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[Metho
         two_sided = bool(method.signed) or any(bool((values < 0).any()) for values in maps.values())
         for sample_id in ids:
             kind = "control" if method.control else "positive control" if method.label in positive else ""
-            facts = {"name": method.label, "kind": kind, "signed": two_sided}
-            pictures_of_map = (
-                _pair_of_tiles(maps[sample_id], photos[sample_id], two_sided)
-                if sample_id in maps
-                else {"map": None, "over": None}
+            alone, over = (
+                _pair_of_tiles(maps[sample_id], photos[sample_id], two_sided) if sample_id in maps else (None, None)
             )
-            tiles[sample_id].append({**facts, **pictures_of_map})
+            tiles[sample_id].append(MapTile(name=method.label, kind=kind, signed=two_sided, map=alone, over=over))
     return [
-        {
-            "id": row["sample"],
-            "photo": None if (photo := photos[row["sample"]]) is None else pictures.data_uri(photo, longest=320),
-            "tiles": tiles[str(row["sample"])],
-            "target": _class(row, "target"),
+        Photograph(
+            id=sample_id,
+            photo=None if (photo := photos[sample_id]) is None else pictures.data_uri(photo, longest=320),
+            tiles=tuple(tiles[sample_id]),
+            target=_class(row, "target"),
             **(_numbers_of(row, run.record.classifier.unit) if "estimate" in row else _classes_of(row)),
-        }
-        for row in first.to_dict("records")
+        )
+        for sample_id, row in zip(ids, first.to_dict("records"), strict=True)
     ]
 
 
@@ -64,13 +97,14 @@ def _maps(run: Readable, method: str, ids: list[str]) -> dict[str, Float[np.ndar
 
 def _pair_of_tiles(
     values: Float[np.ndarray, "height width"], photo: UInt8[np.ndarray, "rows columns 3"] | None, signed: bool
-) -> dict[str, str | None]:
+) -> tuple[str, str | None]:
+    """The map alone, and over the photograph if there is one."""
     ends = pictures.limits(values, signed)
     alone = pictures.data_uri(pictures.tile(values, signed, ends), longest=224, quality=74)
     if photo is None:
-        return {"map": alone, "over": None}
+        return alone, None
     over = pictures.overlay(pictures.fit_photo(photo, values), values, signed, ends)
-    return {"map": alone, "over": pictures.data_uri(over, longest=224, quality=74)}
+    return alone, pictures.data_uri(over, longest=224, quality=74)
 
 
 def _classes_of(row: Mapping[Any, Any]) -> dict[str, str | None]:
@@ -98,10 +132,10 @@ def _class(row: Mapping[Any, Any], which: str) -> str | None:
     return None if index is None or pd.isna(index) else f"class {int(index)}"
 
 
-def cover(photographs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def cover(photographs: Sequence[Photograph]) -> TemplateValues | None:
     """The first photograph, with the map of the first unsigned method over it."""
     for photo in photographs:
-        for candidate in sorted(photo["tiles"], key=lambda tile: (tile["kind"] != "", tile["signed"])):
-            if photo["photo"] and candidate["over"]:
-                return {**photo, "tile": candidate}
+        for candidate in sorted(photo.tiles, key=lambda tile: (tile.kind != "", tile.signed)):
+            if photo.photo and candidate.over:
+                return {"photograph": photo, "tile": candidate}
     return None
