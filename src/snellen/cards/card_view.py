@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, TypedDict, get_args
 
 from markupsafe import Markup, escape
 
@@ -18,6 +18,7 @@ from snellen.cards.people import baselines, categories, lead, studies, study_lin
 from snellen.cards.schema import Card, Evidence, Grade, Priority
 from snellen.charts import numbers
 from snellen.charts.chart import Chart
+from snellen.charts.html_page import TemplateValues
 from snellen.charts.scale import Scale, scale_of
 from snellen.charts.strips import Estimate, strip, strip_axis
 from snellen.charts.verdict_marks import DIRECTIONS, MARKS, colour_of
@@ -36,6 +37,36 @@ NEEDS = {
     UNSTATED: "perhaps more than the model's outputs, which it does not state",
 }
 """By need of a method beyond the model's outputs, its description."""
+
+
+class VerdictMark(TypedDict):
+    """A verdict as shape and word."""
+
+    mark: str
+    kind: str
+    """Its CSS class."""
+    word: str
+
+
+class GradeView(VerdictMark):
+    """A grade as shape, word, number and reason."""
+
+    number: str
+    """Of two digits; empty where there is none."""
+    reason: str
+
+
+class GlanceGrade(GradeView):
+    """A grade with the name of its attribute."""
+
+    title: str
+
+
+class Glance(TypedDict):
+    """The grades of one category."""
+
+    name: str
+    grades: list[GlanceGrade]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +141,7 @@ def card_view(
     scales: Mapping[str, MetricScale],
     examples: Sequence[Example] = (),
     costs: Mapping[str, float] | None = None,
-) -> dict[str, Any]:
+) -> TemplateValues:
     """The values of the card template; `anchor` is the id of the card in the page."""
     return {
         "id": anchor,
@@ -169,10 +200,10 @@ def title(card: Card) -> str:
     return f"{card.prose.title} ({settings[1]})" if settings else card.prose.title
 
 
-def glance(card: Card) -> list[dict[str, Any]]:
+def glance(card: Card) -> list[Glance]:
     """By category, the grades of the ten attributes, and of use to people if that was studied."""
     return [
-        {"name": name, "grades": [{"title": full_name(name, label), **grade_view(card.grades[key])}  # type: ignore[index]
+        {"name": name, "grades": [{**grade_view(card.grades[key]), "title": full_name(name, label)}  # type: ignore[index]
                                   for key, (label, _) in attributes.items()]}
         for name, attributes in categories(card.grades).items()
     ]  # fmt: skip
@@ -183,17 +214,19 @@ def full_name(category: str, label: str) -> str:
     return f"{label} sensitivity" if category == "sensitivity" else label
 
 
-def grade_view(grade: Grade) -> dict[str, Any]:
-    """A grade as template values: shape, word, number and reason."""
+def grade_view(grade: Grade) -> GradeView:
+    """A grade as shape, word, number and reason."""
+    mark = verdict(BORROWED[grade.word])
     return {
-        **verdict(BORROWED[grade.word]),
+        "mark": mark["mark"],
+        "kind": mark["kind"],
         "word": grade.word,
         "number": "" if math.isnan(grade.share) else f"{grade.share:.2f}",
         "reason": grade.reason,
     }
 
 
-def verdict(word: str, n: int = MINIMUM_IMAGES) -> dict[str, str]:
+def verdict(word: str, n: int = MINIMUM_IMAGES) -> VerdictMark:
     """A verdict as shape and word; `too few yet` where `n` images are too few to count."""
     text = "too few yet" if word == "not counted" and 0 < n < MINIMUM_IMAGES else word
     return {"mark": MARKS[word], "kind": word.replace(" ", "-"), "word": text}
@@ -220,10 +253,9 @@ def _cost(card: Card, costs: Mapping[str, float] | None) -> str:
 # Attributes --------------------------------------------------------------------------------------------------------------
 
 
-def _attribute(card: Card, key: Priority, label: str, question: str, scales: Mapping[str, MetricScale]) -> dict[str, Any]:
+def _attribute(card: Card, key: Priority, label: str, question: str, scales: Mapping[str, MetricScale]) -> TemplateValues:
     finding = card.findings.get(key) if key != "people" else None
     text = studies(card) if key == "people" else card.prose.sections.get(key, "")
-    tests = _tests(card, key, scales)
     return {
         "title": label,
         "question": question,
@@ -234,8 +266,8 @@ def _attribute(card: Card, key: Priority, label: str, question: str, scales: Map
             "sentence": finding.sentence, "facts": facts_of(finding), "settings": settings_of(finding),
         } if finding else None,
         "prose": paragraphs(text) if text else "",
-        "tests": tests,
-        "idle": _tests_not_run(key, {test["name"] for test in tests}),
+        "tests": _tests(card, key, scales),
+        "idle": _tests_not_run(key, {evidence.test for evidence in (*card.measured(key), *card.literature(key))}),
     }  # fmt: skip
 
 
@@ -259,12 +291,12 @@ def _tests_not_run(key: Priority, run: set[str]) -> list[str]:
 # Tests -------------------------------------------------------------------------------------------------------------------
 
 
-def _tests(card: Card, key: Priority, scales: Mapping[str, MetricScale]) -> list[dict[str, Any]]:
+def _tests(card: Card, key: Priority, scales: Mapping[str, MetricScale]) -> list[TemplateValues]:
     """One row per measured metric, then one per test that only papers ran."""
     papers: dict[str, list[Evidence]] = {}
     for evidence in card.literature(key):
         papers.setdefault(evidence.test, []).append(evidence)
-    rows = [
+    rows: list[TemplateValues] = [
         _test(card, evidence, papers.get(evidence.test, ()), scales[str(evidence.metric)]) for evidence in card.measured(key)
     ]
     done = {evidence.test for evidence in card.measured(key)}
@@ -276,7 +308,7 @@ def _tests(card: Card, key: Priority, scales: Mapping[str, MetricScale]) -> list
     return rows
 
 
-def _test(card: Card, evidence: Evidence, papers: Sequence[Evidence], metric_scale: MetricScale) -> dict[str, Any]:
+def _test(card: Card, evidence: Evidence, papers: Sequence[Evidence], metric_scale: MetricScale) -> TemplateValues:
     mean, span = score_text(evidence)
     marks = evidence.trust.marks if evidence.trust else ()
     trust = evidence.trust.weight if evidence.trust else 0.0 if evidence.source.kind == "simulated people" else 1.0
@@ -323,7 +355,7 @@ def _counts(weight: float) -> str:
     return "" if share >= 98 else f"counts {share} %" if share else "does not count"
 
 
-def _pair(pair: PairedDifference) -> dict[str, Any]:
+def _pair(pair: PairedDifference) -> TemplateValues:
     return {
         "control": pair.control,
         "mean": numbers.signed(pair.mean),
@@ -333,7 +365,7 @@ def _pair(pair: PairedDifference) -> dict[str, Any]:
     }
 
 
-def _literature(papers: Sequence[Evidence], measured: Evidence | None) -> dict[str, Any] | None:
+def _literature(papers: Sequence[Evidence], measured: Evidence | None) -> TemplateValues | None:
     """The verdicts of papers in this test, in a word, and whether one contradicts the verdict here."""
     if not papers:
         return None

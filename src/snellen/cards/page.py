@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
@@ -13,7 +12,7 @@ from markupsafe import Markup
 from snellen import __version__
 from snellen.cards.card_json import plain
 from snellen.cards.card_set import CardSet
-from snellen.cards.card_view import card_view, full_name, grade_view, metric_scales, title, verdict
+from snellen.cards.card_view import GradeView, VerdictMark, card_view, full_name, grade_view, metric_scales, title, verdict
 from snellen.cards.examples import examples_of, style
 from snellen.cards.grades import BORROWED
 from snellen.cards.people import STYLE, categories
@@ -22,7 +21,7 @@ from snellen.cards.priorities import LEVELS, Level, profiles
 from snellen.cards.recommend import INSIDE, weak_sensitivities
 from snellen.cards.schema import METHODOLOGY, Card, Priority
 from snellen.charts import numbers, pictures
-from snellen.charts.html_page import render_page, write_page
+from snellen.charts.html_page import TemplateValues, render_page, write_page
 from snellen.charts.verdict_marks import MARKS
 from snellen.report.attributes import CATEGORIES
 from snellen.report.page import subject_facts
@@ -87,7 +86,7 @@ def page(card_set: CardSet) -> str:
 
 def card_page(card: Card, card_set: CardSet | None = None) -> str:
     """One card as a page of its own."""
-    facts: dict[str, Any] = {"record": {"snellen": __version__}, "sure": None, "pictures": "", **_common()}
+    facts: TemplateValues = {"record": {"snellen": __version__}, "sure": None, "pictures": "", **_common()}
     if card_set is None:
         return render_page("cards/single.html", STYLES, {**facts, "card": card_view(card, "card", {})})
     spec = next(method for method in card_set.run.record.spec.methods if method.label == card.method)
@@ -106,11 +105,11 @@ def _wishes(card_set: CardSet) -> dict[str, dict[str, tuple[str, str]]]:
     return categories(card_set.priorities)
 
 
-def _common() -> dict[str, Any]:
+def _common() -> TemplateValues:
     return {"minimum": MINIMUM_IMAGES, "legend": pictures.LEGEND, "rules": (RULE, AXIOM)}
 
 
-def _facts(card_set: CardSet) -> dict[str, Any]:
+def _facts(card_set: CardSet) -> TemplateValues:
     spec = card_set.run.record.spec
     scales, costs = metric_scales(card_set), _costs(card_set)
     examples = examples_of(card_set.run, spec.methods)
@@ -125,8 +124,8 @@ def _facts(card_set: CardSet) -> dict[str, Any]:
         "pictures": Markup(style(examples)),
         "notes": card_set.notes,
         "views": views,
-        "methods": [view for view in views if not view["control"]],
-        "controls": [view for view in views if view["control"]],
+        "methods": [view for view, card in zip(views, card_set.cards, strict=True) if not card.control],
+        "controls": [view for view, card in zip(views, card_set.cards, strict=True) if card.control],
         "verdict_counts": _verdict_counts(card_set),
         "table": _table(card_set, anchors),
         "trial": _metric_rows(card_set),
@@ -163,12 +162,12 @@ def _costs(card_set: CardSet) -> dict[str, dict[str, float]]:
     }  # fmt: skip
 
 
-def _verdict_counts(card_set: CardSet) -> list[dict[str, Any]]:
+def _verdict_counts(card_set: CardSet) -> list[TemplateValues]:
     own = [evidence for card in card_set.methods for evidence in card.evidence if evidence.source.kind == "run"]
     return [{**verdict(word), "count": sum(cell.verdict == word for cell in own)} for word in MARKS]
 
 
-def _table(card_set: CardSet, anchors: Mapping[str, str]) -> dict[str, Any]:
+def _table(card_set: CardSet, anchors: Mapping[str, str]) -> TemplateValues:
     """The comparison table: a row per attribute and test, a column per method; the page shows the chosen columns."""
     cards = card_set.methods
     groups = []
@@ -187,14 +186,14 @@ def _table(card_set: CardSet, anchors: Mapping[str, str]) -> dict[str, Any]:
     return {"columns": [{"id": anchors[card.method], "title": title(card)} for card in cards], "groups": groups}
 
 
-def _grade_cell(card: Card, key: Priority) -> dict[str, Any]:
+def _grade_cell(card: Card, key: Priority) -> GradeView:
     grade = grade_view(card.grades[key])
     if key in METHODOLOGY and key in card.findings:
         return {**grade, "reason": card.findings[key].sentence}
     return grade
 
 
-def _cell(card: Card, metric: str | None) -> dict[str, Any] | None:
+def _cell(card: Card, metric: str | None) -> TemplateValues | None:
     test = next((evidence for evidence in card.evidence if evidence.metric == metric), None)
     if test is None:
         return None
@@ -206,7 +205,7 @@ def _cell(card: Card, metric: str | None) -> dict[str, Any] | None:
     }
 
 
-def _metric_rows(card_set: CardSet) -> list[dict[str, Any]]:
+def _metric_rows(card_set: CardSet) -> list[TemplateValues]:
     """The metrics, with the doubts about each and the weight of its verdicts."""
     spec = {metric.label: metric for metric in card_set.run.record.spec.metrics}
     choices = {
@@ -214,7 +213,7 @@ def _metric_rows(card_set: CardSet) -> list[dict[str, Any]]:
         for name, attributes in CATEGORIES.items()
         for key, (label, _) in attributes.items()
     }
-    rows = []
+    rows: list[TemplateValues] = []
     for label, trust in card_set.trust.items():
         category, attribute = choices[spec[label].attribute]
         rows.append(
@@ -225,7 +224,7 @@ def _metric_rows(card_set: CardSet) -> list[dict[str, Any]]:
     return rows
 
 
-def _trust_mark(trust: Trust) -> dict[str, str]:
+def _trust_mark(trust: Trust) -> VerdictMark:
     """How far a metric is trusted, as shape and word."""
     if trust.axiom:
         return {**verdict("pass"), "word": "must hold exactly"}
@@ -236,7 +235,7 @@ def _trust_mark(trust: Trust) -> dict[str, str]:
     return {**verdict("not counted"), "word": "hardly counts" if trust.weight > 0 else "does not count"}
 
 
-def _data(card_set: CardSet, anchors: Mapping[str, str]) -> dict[str, Any]:
+def _data(card_set: CardSet, anchors: Mapping[str, str]) -> TemplateValues:
     """The data that the page's script ranks methods by."""
     return {
         "methods": [

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from snellen.charts import numbers
-from snellen.charts.html_page import render_page, write_page
+from snellen.charts.html_page import TemplateValues, render_page, write_page
 from snellen.charts.verdict_marks import DIRECTIONS, MARKS
 from snellen.report.attributes import CATEGORIES
 from snellen.report.page import subject_facts
@@ -27,7 +26,7 @@ def page(grid: Grid) -> str:
     return render_page("suite/suite.html", ["charts/page.css", "suite/suite.css"], _facts(grid))
 
 
-def _facts(grid: Grid) -> dict[str, Any]:
+def _facts(grid: Grid) -> TemplateValues:
     record = grid.run.record
     run = [row for row in grid.tests if row.cells]
     own = [cell for row in run for cell in row.cells if not cell.control]
@@ -54,8 +53,8 @@ def _facts(grid: Grid) -> dict[str, Any]:
     }
 
 
-def _groups(rows: Sequence[GridRow]) -> list[dict[str, Any]]:
-    groups = []
+def _groups(rows: Sequence[GridRow]) -> list[TemplateValues]:
+    groups: list[TemplateValues] = []
     for category, attributes in CATEGORIES.items():
         for key, (title, question) in attributes.items():
             group_rows = [_row(row) for row in rows if row.attribute == key]
@@ -64,7 +63,7 @@ def _groups(rows: Sequence[GridRow]) -> list[dict[str, Any]]:
     return groups
 
 
-def _row(row: GridRow) -> dict[str, Any]:
+def _row(row: GridRow) -> TemplateValues:
     own = [cell for cell in row.cells if not cell.control]
     reasons = {cell.reason for cell in own}
     shared = len(reasons) == 1 and all(cell.verdict in ("", "not counted") for cell in own) and len(own) > 1
@@ -88,7 +87,7 @@ def _shared_reason(cells: Sequence[GridCell]) -> str:
     return reasons.pop() if len(reasons) == 1 else ""
 
 
-def _cell(cell: GridCell, *, reason_shared: bool) -> dict[str, Any]:
+def _cell(cell: GridCell, *, reason_shared: bool) -> TemplateValues:
     verdict = cell.verdict or ("" if cell.control else "not run")
     return {
         "control": cell.control,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from snellen.charts.html_page import TemplateValues
 from snellen.study.folder import Study
 from snellen.study.participation import Reply
 from snellen.study.protocol import NONE
@@ -18,7 +18,7 @@ AHEAD = 2
 
 def page_context(
     study: Study, language: str, pages: tuple[Page, ...], position: int, replies: Mapping[str, Reply]
-) -> dict[str, Any]:
+) -> TemplateValues:
     """The values of one page for its template.
 
     Args:
@@ -29,7 +29,7 @@ def page_context(
         replies: By id of the page, what the participant replied so far.
     """
     page = pages[position]
-    facts: dict[str, Any] = {"maps": "" if page.condition.arm == NONE else page.condition.presentation}
+    facts: TemplateValues = {"maps": "" if page.condition.arm == NONE else page.condition.presentation}
     if page.kind == "change":
         facts["change"] = _change(page, pages[position - 1])
     elif page.kind == "task":
@@ -53,7 +53,7 @@ def _change(page: Page, before: Page) -> str:
     return "begin" if before.condition.arm == NONE else "other"
 
 
-def _scale(study: Study, language: str, page: Page) -> dict[str, Any]:
+def _scale(study: Study, language: str, page: Page) -> TemplateValues:
     scale = study.scales[page.scale]
     return {
         "heading": scale.titles[language],
@@ -64,7 +64,7 @@ def _scale(study: Study, language: str, page: Page) -> dict[str, Any]:
     }
 
 
-def _item(item: Item, page: Page) -> dict[str, Any]:
+def _item(item: Item, page: Page) -> TemplateValues:
     return {
         "task": item.task,
         "form": find_task(item.task).form,
@@ -76,9 +76,9 @@ def _item(item: Item, page: Page) -> dict[str, Any]:
     }
 
 
-def _feedback(task: Task, item: Item, answer: Answer) -> dict[str, Any]:
+def _feedback(task: Task, item: Item, answer: Answer) -> TemplateValues:
     """The answer to a practice item and the right answer; practice items are never shown again."""
-    facts: dict[str, Any] = {"answer": answer, "score": round(task.score_answer(item.truth, answer))}
+    facts: TemplateValues = {"answer": answer, "score": round(task.score_answer(item.truth, answer))}
     if isinstance(item.truth, tuple):
         return facts | {"judged": list(zip(item.choices, item.truth, strict=True))}
     return facts | {"truth": None if item.truth is None else round(item.truth)}

@@ -10,7 +10,6 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import ceil
-from typing import Any
 from urllib.parse import quote, urlencode
 
 from starlette.exceptions import HTTPException
@@ -18,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from snellen.charts.html_page import TemplateValues
 from snellen.study.answers.store import LONGEST, ClosedError, Participant
 from snellen.study.duration import minutes
 from snellen.study.participation import Reply
@@ -164,7 +164,7 @@ class ParticipantPages:
     ) -> Response:
         site, page = self.site, pages[position]
         sent = form or {}
-        facts: dict[str, Any] = {
+        facts: TemplateValues = {
             "kind": page.kind,
             "page": page.id,
             "progress": (position + 1, len(pages)),

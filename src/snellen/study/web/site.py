@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 import jinja2
@@ -187,7 +187,7 @@ class Site:
 
     # Responses -------------------------------------------------------------------------------------------------------------
 
-    def render(self, template: str, language: str, facts: Mapping[str, Any], status: int = 200) -> HTMLResponse:
+    def render(self, template: str, language: str, facts: Mapping[str, object], status: int = 200) -> HTMLResponse:
         """A page.
 
         Args:
