@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import torch
 
@@ -23,7 +23,7 @@ from snellen.cards.costs import MapCost, agnosticism, efficiency, expected, meas
 from snellen.cards.determinism import determinism, repetitions
 from snellen.cards.loaded_run import FOLDER, LoadedRun, failures
 from snellen.cards.schema import Finding
-from snellen.cards.sweeps import SettingTrial, afford, cheap_metrics, dependence, trials_of
+from snellen.cards.sweeps import SettingTrial, UntriedValue, afford, cheap_metrics, dependence, trials_of
 from snellen.errors import SnellenError
 from snellen.files.atomic import write_whole
 from snellen.files.integrity import DamagedError, dump_record, read_record
@@ -46,6 +46,50 @@ fewer settings would be tried, which would change grades. It is not divided amon
 does not depend on the other methods of the run.
 """
 PIXELS = 224 * 224
+
+
+class MeasuredSubject(TypedDict):
+    """What the maps of a run depend on, except the methods."""
+
+    classifier: str
+    """Its fingerprint."""
+    samples: str
+    """The digest of the images."""
+    target: str | int
+    seed: int
+    versions: dict[str, int]
+    """By label of a method."""
+
+
+class MethodPlan(TypedDict):
+    """Which additional maps of one method are computed."""
+
+    repeated: tuple[int, int]
+    """Images, and other seeds for each; a list in the file."""
+    swept: int
+    """Images that are explained with other settings."""
+    trials: list[tuple[str, str, str, float]]
+    """Setting, value, the method with it, and the cost of a map in forward passes; lists in the file."""
+    left: list[UntriedValue]
+    """Lists in the file."""
+
+
+class MeasuredState(TypedDict):
+    """What `measured.json` holds; methods are named by their labels."""
+
+    schema: int
+    about: MeasuredSubject
+    asked: dict[str, int] | None
+    """The images, seeds and passes that the user asked for; None before."""
+    machine: dict[str, str | int | float | None]
+    """On which costs were measured."""
+    costs: dict[str, dict[str, Any]]
+    """By method, the fields of its `MapCost`."""
+    plan: dict[str, MethodPlan]
+    metrics: list[str]
+    """That rank methods."""
+    findings: dict[str, dict[Attribute, dict[str, Any]]]
+    """By method and attribute, the fields of a `Finding` without its source."""
 
 
 def read(run: Readable) -> MethodFindings:
@@ -101,7 +145,7 @@ def measure(
     effort = {"images": images, "seeds": seeds, "passes": passes}
     state = _read(run)
     if state["asked"] != effort:
-        state = _new_state(run) | {"asked": effort}
+        state = {**_new_state(run), "asked": effort}
     missing = [method for method in run.methods if method in tried and method not in state["findings"]]
     if missing:
         loaded = LoadedRun.of(run, classifier, samples, observer or default_observer(), trust=trust)
@@ -113,7 +157,7 @@ def measure(
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Measurement:
     loaded: LoadedRun
-    state: dict[str, Any]
+    state: MeasuredState
     images: int
     seeds: int
     passes: int
@@ -175,7 +219,7 @@ class _Measurement:
             self.state["plan"][name] = {
                 "repeated": repetitions(self._weight(name), self.images, self.seeds, budget / 3),
                 "swept": images,
-                "trials": [[trial.setting, trial.value, label(trial.method), trial.weight] for trial in affordable],
+                "trials": [(trial.setting, trial.value, label(trial.method), trial.weight) for trial in affordable],
                 "left": [*impossible, *too_costly],
             }
         self.state["metrics"] = [label(metric) for metric in metrics]
@@ -273,7 +317,7 @@ class _Measurement:
         file = _file(self.loaded.run)
         try:
             file.parent.mkdir(exist_ok=True)
-            write_whole(file, dump_record(self.state))
+            write_whole(file, dump_record(dict(self.state)))
         except OSError as problem:
             raise SnellenError(
                 f"cannot write to '{file.parent}' ({problem.strerror}); copy the run to a folder that can be written"
@@ -292,7 +336,7 @@ def _file(run: Readable) -> Path:
     return run.folder / FOLDER / FILE
 
 
-def _subject_facts(run: Readable) -> dict[str, Any]:
+def _subject_facts(run: Readable) -> MeasuredSubject:
     """What the run's maps depend on, except the methods."""
     record, spec = run.record, run.record.spec
     return {
@@ -304,14 +348,14 @@ def _subject_facts(run: Readable) -> dict[str, Any]:
     }
 
 
-def _new_state(run: Readable) -> dict[str, Any]:
+def _new_state(run: Readable) -> MeasuredState:
     return {
         "schema": SCHEMA, "about": _subject_facts(run), "asked": None, "machine": machine(),
         "costs": {}, "plan": {}, "metrics": [], "findings": {},
     }  # fmt: skip
 
 
-def _read(run: Readable) -> dict[str, Any]:
+def _read(run: Readable) -> MeasuredState:
     """The stored state, or an empty one if there is none or it belongs to another model or other images."""
     file, empty = _file(run), _new_state(run)
     if not file.is_file():
@@ -320,11 +364,12 @@ def _read(run: Readable) -> dict[str, Any]:
         state = read_record(file, "delete it")
         then, now = dict(state["about"]), dict(empty["about"])
         same = state["schema"] == SCHEMA
-        before, versions = then.pop("versions"), now.pop("versions")
+        before, versions = then.pop("versions"), empty["about"]["versions"]
+        now.pop("versions")
         same = same and then == now and all(versions.get(name, version) == version for name, version in before.items())
     except (DamagedError, ValueError, KeyError, TypeError, AttributeError):
         raise _unreadable(run) from None
-    return state | {"about": empty["about"]} if same else empty
+    return cast("MeasuredState", state | {"about": empty["about"]}) if same else empty
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:

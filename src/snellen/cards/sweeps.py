@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import torch
 
@@ -52,6 +52,38 @@ class SettingTrial:
 
 UntriedValue = tuple[str, str, str]
 """A setting, a value of it that is not tried, and why not."""
+
+
+class TriedValue(TypedDict):
+    """What one other value of a setting does to the maps and to the rank of the method."""
+
+    correlation: float
+    """The mean rank correlation with the run's maps; NaN if none is defined."""
+    undefined: int
+    """Maps whose correlation is undefined."""
+    places: dict[str, list[int]]
+    """By metric, the rank among the run's methods before and after; absent where there is none."""
+
+
+class TriedSetting(TypedDict):
+    """What a setting of a method does, as findings store it."""
+
+    own: str
+    """Its value in the run."""
+    values: dict[str, TriedValue]
+    not_tried: dict[str, str]
+    """By value, why it was not tried."""
+    mean: float
+    lowest: float
+    """Of the correlations over all values; NaN if none is defined."""
+    lowest_value: str | None
+    """The value with the lowest correlation."""
+    moved: int | None
+    """The most places that a value moves the method; None if no metric ranks it."""
+    moved_by: str | None
+    """The metric that ranks it so."""
+    moved_value: str | None
+    """The value that does."""
 
 
 def trials_of(method: Method, loaded: LoadedRun, scoring: float) -> tuple[list[SettingTrial], list[UntriedValue]]:
@@ -165,21 +197,17 @@ def dependence(
             share=1.0,
             numbers={"settings": {}},
         )
-    settings: dict[str, dict[str, Any]] = {
-        field.name: {"own": _own_value(method, field.name, loaded), "values": {}, "not_tried": {}}
-        for field in dataclasses.fields(method)  # type: ignore[arg-type]
-    }
+    names = [field.name for field in dataclasses.fields(method)]  # type: ignore[arg-type]
+    not_tried: dict[str, dict[str, str]] = {name: {} for name in names}
     for setting, value, reason in left:
-        settings[setting]["not_tried"][value] = reason
+        not_tried[setting][value] = reason
+    values: dict[str, dict[str, TriedValue]] = {name: {} for name in names}
     if side is not None:
-        _try_all(own, trials, loaded, side, ids, settings)
-    for facts in settings.values():
-        _add_summary(facts)
+        _try_all(own, trials, loaded, side, ids, values, not_tried)
+    settings = {name: _summary(_own_value(method, name, loaded), values[name], not_tried[name]) for name in names}
     defined = {name: facts for name, facts in settings.items() if not math.isnan(facts["mean"])}
-    numbers = {
-        "settings": settings, "n": len(ids), "metrics": [] if side is None else side.metrics,
-        "methods": len(_methods(loaded.run)), "chance": chance,
-    }  # fmt: skip
+    metrics, methods = [] if side is None else side.metrics, len(_methods(loaded.run))
+    numbers = {"settings": settings, "n": len(ids), "metrics": metrics, "methods": methods, "chance": chance}
     if not defined:
         reasons = [reason for facts in settings.values() for reason in facts["not_tried"].values()]
         why = reasons[0] if reasons else "all maps are constant, so no rank correlation is defined"
@@ -208,7 +236,7 @@ def dependence(
     return Finding(
         attribute="hyperparameter-dependence",
         word=word,
-        sentence=_sentence(worst, settings, numbers, share),
+        sentence=_sentence(worst, settings, metrics, images=len(ids), methods=methods, chance=chance, share=share),
         share=share,
         numbers=numbers,
     )
@@ -238,20 +266,22 @@ def _try_all(
     loaded: LoadedRun,
     side: Run,
     ids: Sequence[str],
-    settings: dict[str, dict[str, Any]],
+    values: dict[str, dict[str, TriedValue]],
+    not_tried: dict[str, dict[str, str]],
 ) -> None:
+    """Puts what every trial does into `values`, by setting and value, and failed ones into `not_tried`."""
     compare = likeness_to(torch.from_numpy(loaded.run.maps(own, ids)), "spearman")
     failed = failures(side)
     before, after = _means(loaded.run, ids, side.metrics), _means(side, ids, side.metrics)
     rivals = [method for method in _methods(loaded.run) if method != own]
     for trial in trials:
-        name, facts = label(trial.method), settings[trial.setting]
+        name = label(trial.method)
         if name in failed:
-            facts["not_tried"][trial.value] = failed[name]
+            not_tried[trial.setting][trial.value] = failed[name]
             continue
         likeness = compare(torch.from_numpy(side.maps(name, ids)))
         defined = likeness[~likeness.isnan()]
-        places = {}
+        places: dict[str, list[int]] = {}
         for metric in side.record.spec.metrics:
             table = before.get(metric.label, {})
             others = [table[rival] for rival in rivals if rival in table]
@@ -259,55 +289,70 @@ def _try_all(
                 place(means.get(method, math.nan), others, higher=metric.higher_is_better)
                 for method, means in ((own, table), (name, after.get(metric.label, {})))
             ]
-            if rivals and None not in ranks:
-                places[metric.label] = ranks
-        facts["values"][trial.value] = {
+            defined_ranks = [rank for rank in ranks if rank is not None]
+            if rivals and len(defined_ranks) == len(ranks):
+                places[metric.label] = defined_ranks
+        values[trial.setting][trial.value] = {
             "correlation": float(defined.mean()) if len(defined) else math.nan,
             "undefined": len(likeness) - len(defined),
             "places": places,
         }
 
 
-def _add_summary(facts: dict[str, Any]) -> None:
+def _summary(own: str, values: dict[str, TriedValue], not_tried: dict[str, str]) -> TriedSetting:
     correlations = {
-        value: outcome["correlation"] for value, outcome in facts["values"].items() if not math.isnan(outcome["correlation"])
+        value: outcome["correlation"] for value, outcome in values.items() if not math.isnan(outcome["correlation"])
     }
     moves = [
         (abs(then - now), metric, value)
-        for value, outcome in facts["values"].items()
+        for value, outcome in values.items()
         for metric, (then, now) in outcome["places"].items()
     ]
     lowest = min(correlations, key=lambda value: correlations[value]) if correlations else None
-    facts["mean"] = sum(correlations.values()) / len(correlations) if correlations else math.nan
-    facts["lowest"] = math.nan if lowest is None else correlations[lowest]
-    facts["lowest_value"] = lowest
-    moved = max(moves, default=None, key=lambda move: move[0])
-    facts["moved"], facts["moved_by"], facts["moved_value"] = moved or (None, None, None)
+    moved, moved_by, moved_value = max(moves, default=(None, None, None), key=lambda move: move[0] or 0)
+    return TriedSetting(
+        own=own,
+        values=values,
+        not_tried=not_tried,
+        mean=sum(correlations.values()) / len(correlations) if correlations else math.nan,
+        lowest=math.nan if lowest is None else correlations[lowest],
+        lowest_value=lowest,
+        moved=moved,
+        moved_by=moved_by,
+        moved_value=moved_value,
+    )
 
 
-def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Mapping[str, Any], share: float) -> str:
+def _sentence(
+    worst: str,
+    settings: Mapping[str, TriedSetting],
+    metrics: Sequence[str],
+    *,
+    images: int,
+    methods: int,
+    chance: float,
+    share: float,
+) -> str:
     tried = {name: len(facts["values"]) for name, facts in settings.items() if facts["values"]}
     facts = settings[worst]
     words = [
-        f"{count(sum(tried.values()), 'other value')} of {join_names(list(tried))} on {count(numbers['n'], 'image')}: "
+        f"{count(sum(tried.values()), 'other value')} of {join_names(list(tried))} on {count(images, 'image')}: "
         f"the map depends most on {worst} (mean rank correlation {facts['mean']:.2f} with the run's "
         f"{worst}={facts['own']}; lowest {facts['lowest']:.2f} at {facts['lowest_value']})"
     ]
-    if numbers["chance"] < 1:
-        words.append(f"another seed alone gives {numbers['chance']:.2f}, of which {share:.0%} is left")
-    moved = max((setting for setting in settings if settings[setting]["moved"] is not None), default=None,
-                key=lambda setting: settings[setting]["moved"])  # fmt: skip
+    if chance < 1:
+        words.append(f"another seed alone gives {chance:.2f}, of which {share:.0%} is left")
+    moves = {name: facts["moved"] for name, facts in settings.items() if facts["moved"] is not None}
+    moved = max(moves, default=None, key=lambda name: moves[name])
     if moved is None:
         words.append("no metric of the run could rank it")
-    elif settings[moved]["moved"] == 0:
-        words.append(
-            f"its rank among the run's {numbers['methods']} methods by {join_names(numbers['metrics'])} does not change"
-        )
+    elif moves[moved] == 0:
+        words.append(f"its rank among the run's {methods} methods by {join_names(metrics)} does not change")
     else:
         most = settings[moved]
         words.append(
-            f"{moved}={most['moved_value']} moves it {count(most['moved'], 'rank')} "
-            f"among the run's {numbers['methods']} methods by {most['moved_by']}"
+            f"{moved}={most['moved_value']} moves it {count(moves[moved], 'rank')} "
+            f"among the run's {methods} methods by {most['moved_by']}"
         )
     undefined = sum(outcome["undefined"] for facts in settings.values() for outcome in facts["values"].values())
     if undefined:

@@ -36,7 +36,7 @@ class MapTile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Photograph:
+class MappedPhotograph:
     """A photograph of a run with its maps."""
 
     id: str
@@ -54,7 +54,7 @@ class Photograph:
     """The class or number of the label; None if it has none."""
 
 
-def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[MethodSpec]) -> list[Photograph]:
+def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[MethodSpec]) -> list[MappedPhotograph]:
     """The first photographs, each with the classifier's prediction and the maps of every method."""
     first = samples.head(SHOWN)
     ids = [str(sample_id) for sample_id in first["sample"]]
@@ -72,7 +72,7 @@ def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[Metho
             )
             tiles[sample_id].append(MapTile(name=method.label, kind=kind, signed=two_sided, map=alone, over=over))
     return [
-        Photograph(
+        MappedPhotograph(
             id=sample_id,
             photo=None if (photo := photos[sample_id]) is None else pictures.data_uri(photo, longest=320),
             tiles=tuple(tiles[sample_id]),
@@ -132,7 +132,7 @@ def _class(row: Mapping[Any, Any], which: str) -> str | None:
     return None if index is None or pd.isna(index) else f"class {int(index)}"
 
 
-def cover(photographs: Sequence[Photograph]) -> TemplateValues | None:
+def cover(photographs: Sequence[MappedPhotograph]) -> TemplateValues | None:
     """The first photograph, with the map of the first unsigned method over it."""
     for photo in photographs:
         for candidate in sorted(photo.tiles, key=lambda tile: (tile.kind != "", tile.signed)):
