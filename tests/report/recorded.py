@@ -65,6 +65,7 @@ class Recorded:
     zoom: int = 1
     studies: tuple[StudyResult, ...] = ()
     positive: list[MethodSpec] = field(default_factory=list)
+    model: dict[str, Any] | None = None
 
     @property
     def record(self) -> RunRecord:
@@ -73,7 +74,8 @@ class Recorded:
             "spec": {"methods": self.methods, "positive_controls": self.positive, "metrics": self.metrics,
                      "target": "predicted", "seed": 0, "shard": 4, "precision": "float32", "compiled": True},
             "classifier": {"name": "EfficientNet-Lite0", "fingerprint": "7f3a9c0011223344", "classes": 1000, "rows": 16,
-                           "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "outputs": "logits", "device": "cpu"},
+                           "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "outputs": "logits", "device": "cpu",
+                           "model": self.model},
             "samples": {"count": len(self.ids), "digest": "ab12cd34", "source": "demo photographs",
                         "rows": self.rows(), "pictures": {}},
             "machine": {"processor": "a processor", "cores": 2, "threads": 2, "memory_gib": 7.8, "python": "3.11",

@@ -43,6 +43,15 @@ def test_the_page_is_well_formed_and_loads_no_other_address(demo):
     assert len(outline.ids) == len(set(outline.ids))
 
 
+def test_the_page_says_what_is_known_about_the_model(demo):
+    facts = {"spec": "hf:folder", "source": "hf", "processor": {"resample": 3}, "versions": {"transformers": "5.23.0"}}
+    text = page(Recorded(model=facts))
+    assert "<dt>source</dt><dd>hf, transformers 5.23.0</dd>" in text
+    assert "<dt>processor</dt>" in text
+    assert "resample" in text
+    assert "<dt>source</dt>" not in demo
+
+
 def test_headings_never_skip_a_level_and_graphics_have_words(demo):
     outline = Outline(demo)
     assert outline.headings[0] == 1
