@@ -314,6 +314,15 @@ class NoPasses(Protocol):
 
 
 @runtime_checkable
+class ReadsOutputs(Protocol):
+    """A method or metric whose settings have no meaning for some outputs, beyond what `needs_output` says."""
+
+    def output_problem(self, classifier: Classifier) -> str | None:
+        """Why it refuses this classifier's outputs, as words that follow its name; None where it takes them."""
+        ...
+
+
+@runtime_checkable
 class Recipe(Protocol):
     """A function that trains a variant of the classifier.
 

@@ -41,6 +41,7 @@ def test_independent_labels_have_a_probability_each() -> None:
 def test_a_single_logit_has_the_columns_no_and_yes() -> None:
     head = SingleLogit(threshold=0.9)
     logits = head.logits(torch.tensor([[math.log(3)], [math.log(19)]]))
+    assert logits[0].tolist() == pytest.approx([-math.log(3), math.log(3)])  # the logit of no, so that its map is not zero
     assert head.probabilities(logits).tolist() == [pytest.approx([1 / 4, 3 / 4]), pytest.approx([1 / 20, 19 / 20])]
     assert head.best(logits).tolist() == [0, 1]
     assert head.column_names(("pneumonia",)) == ("not pneumonia", "pneumonia")
@@ -91,6 +92,23 @@ def test_down_and_functions_of_the_outputs() -> None:
     assert not spread.reads_probability
     with pytest.raises(SnellenError, match="must return one number per row"):
         WithTargets(ExclusiveClasses(), (OutputFunction(lambda rows: rows, "all"),)).logits(LOGITS)
+
+
+def test_a_function_of_the_outputs_that_fails_or_has_no_gradient_is_one_sentence() -> None:
+    classifier, inputs, _ = linear(3)
+
+    def beyond(logits: Tensor) -> Tensor:
+        return logits[:, 9]
+
+    def best(logits: Tensor) -> Tensor:
+        return logits.argmax(dim=1).float()
+
+    with pytest.raises(SnellenError, match=r"target 'beyond' failed on logits of 1×3 \(IndexError: index 9"):
+        classifier.with_target(OutputFunction(beyond, "beyond"), "beyond").check(inputs)
+    without = classifier.with_target(OutputFunction(best, "best"), "best")
+    without.check(inputs)
+    assert "gradients" not in without.offers
+    assert without.no_gradient_reason == "the target 'best' is no differentiable function of the logits"
 
 
 @pytest.mark.parametrize("kind", HEADS)

@@ -90,6 +90,19 @@ def test_stated_outputs_are_used_and_noted():
     assert note == "'net' returns probabilities; they are taken as logits, as was stated"
 
 
+@pytest.mark.parametrize("heads", ["independent-labels", "single-logit"])
+def test_a_head_does_not_state_that_a_sigmoid_gives_logits(heads):
+    net = tutorial("lenet")
+    if heads == "single-logit":
+        net.fc3 = nn.Linear(net.fc3.in_features, 1)
+    model = nn.Sequential(net, nn.Sigmoid()).eval()
+    with pytest.raises(SnellenError, match="as a sigmoid does; say outputs='probabilities'"):
+        run(model, count=1, heads=heads)
+    assert run(model, count=1, heads=heads, outputs="probabilities").record.notes == ()
+    assert run(model, count=1, heads=f"{heads}(outputs=logits)").record.notes != ()
+    assert run(lambda inputs: torch.ones(len(inputs), 1), count=1, heads="single-logit").record.notes == ()
+
+
 def test_probabilities_taken_for_logits_are_refused_with_the_remedy():
     with pytest.raises(SnellenError, match=r"returns probabilities .* say outputs='probabilities'"):
         run(nn.Sequential(tutorial("lenet"), nn.Softmax(dim=1)))

@@ -110,6 +110,17 @@ def test_explain_without_methods_leaves_out_those_that_refuse_the_model(images, 
     assert (tmp_path / "maps.png").exists()
 
 
+@pytest.mark.slow
+def test_explain_without_methods_leaves_out_those_that_refuse_a_target(images, tmp_path):
+    words = ("explain", images / "001.png", "--model", "subject:logits_of", "--size", "32", "--out", tmp_path / "maps.png")
+    done = snellen(*words, "--target", "1", "--target", "subject:second_minus_first")  # rise reads a probability
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "maps.png").exists()
+    done = snellen(*words, "--target", "label")
+    assert done.returncode == 2
+    assert "the label of a photograph is not known here" in done.stderr
+
+
 @pytest.mark.parametrize("what", ["methods", "metrics", "conditions", "models"])
 def test_list_prints_names(what):
     done = snellen("list", what)

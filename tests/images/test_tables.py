@@ -51,6 +51,16 @@ def test_a_column_per_finding_has_one_zero_empty_and_minus_one(tmp_path):
     assert groups == {"a": "p1", "b": "p1"}
 
 
+def test_columns_that_are_no_class_and_classes_without_a_column_are_noted(tmp_path):
+    path, notes = tmp_path / "labels.csv", []
+    path.write_text("file,Sex,cat,dogg\na,F,1,1\nb,M,0,0")
+    read_labels(path, ["a", "b"], CLASSES, notes)
+    assert notes == [
+        f"'{path}' has no column for 'dog', 'tench, Tinca tinca': unknown for every image",
+        f"'{path}' has columns that are no classes and are not read: 'Sex', 'dogg'",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -59,6 +69,7 @@ def test_a_column_per_finding_has_one_zero_empty_and_minus_one(tmp_path):
         ("file,cat,dog\na,1,0\na,0,0\nb,1,0", "'a' has two rows with different findings; keep one"),
         ("file,label\na,0,2\nb,1", "line 2: 'a' has more cells (2) than there are columns"),
         ("file,label\na,0 2\nb,1", "the label '0 2' is no class of this classifier"),
+        ("file,cat,Cat\na,1,0\nb,1,0", "has two columns of the class 'cat'; keep one"),
         ("file,bird\na,1\nb,0", "needs the columns file, label in its first line, but 'label' is missing"),
     ],
 )

@@ -173,3 +173,18 @@ def test_the_maps_and_images_of_the_caller_stay_as_they_are(net: torch.nn.Module
         snellen.score(lambda case: case.maps.mul_(0).sum((1, 2)) + case.inputs.mul_(0).sum((1, 2, 3)), net, pixels, mine)
     assert torch.equal(mine, before)
     assert torch.equal(pixels, images)
+
+
+def test_what_a_function_of_the_outputs_does_not_have_is_refused(net: torch.nn.Module, images: torch.Tensor) -> None:
+    def total(logits: torch.Tensor) -> torch.Tensor:
+        return logits.sum(dim=1)
+
+    for metric, sentence in {
+        "average-drop": "average-drop needs the probability of a class, but '.*' gives total",
+        "road": "road needs a decision that can change, but '.*' gives total",
+        "deletion": r"deletion reads a probability, but '.*' gives total; say deletion\(of=logit\)",
+    }.items():
+        with pytest.raises(snellen.SnellenError, match=sentence):
+            snellen.score(metric, net, images, targets=total, method="gradient")
+    with pytest.raises(snellen.SnellenError, match=r"rise reads a probability, but '.*' gives total"):
+        snellen.explain(net, images, methods=["rise"], targets=total)

@@ -52,6 +52,10 @@ def one():
     return _network(1)
 
 
+def one_probability():
+    return _network(1, 3, nn.Sigmoid())
+
+
 def four_channels():
     return _network(5, 4)
 
@@ -71,6 +75,14 @@ def no_model():
 
 def second_minus_first(logits):
     return logits[:, 1] - logits[:, 0]
+
+
+def winner(logits):
+    return logits.argmax(dim=1).float()
+
+
+def beyond(logits):
+    return logits[:, 9]
 """
 
 _PLUGINS = """
@@ -244,6 +256,7 @@ def _write_tables(folder: Path) -> None:
         "short.csv": ["file,label", "p0.png,0"],
         "two.csv": ["file,mark", "p0.png,0", "p1.png,1", "p2.png,1"],
         "marks.csv": [columns[0], *(line[:-1] + "2" for line in columns[1:])],
+        "twice.csv": [f"{columns[0]},Finding0", *(f"{line},1" for line in columns[1:])],
         "words.csv": ["file,label", "p0.png,ill", "p1.png,well", "p2.png,ill"],
         "marked.csv": ["file,label", "p0.png,0", "p1.png,1", "p2.png,"],
         "answers.txt": ["well", "ill"],

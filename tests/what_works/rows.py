@@ -73,11 +73,16 @@ ROWS: list[Row] = [
         ("14 sigmoids, not stated", "--model models:fourteen_probabilities"),
         ("14 sigmoids", "--model models:fourteen_probabilities --heads independent-labels --outputs probabilities"),
         (
+            "14 sigmoids, of which only the head is stated",
+            "--model models:fourteen_probabilities --heads independent-labels",
+        ),
+        (
             "14 labels on images with several labels, called exclusive",
             "--model models:fourteen --classes findings.txt --labels findings.csv",
         ),
         ("one logit, not stated", "--model models:one"),
         ("one logit for yes or no", "--model models:one --heads single-logit"),
+        ("one logit that is a sigmoid already, not stated", "--model models:one_probability --heads single-logit"),
         ("a number without a range", "--model models:one --heads number(unit=years)"),
         (
             "a number without a range, curves of the number itself",
@@ -103,6 +108,14 @@ ROWS: list[Row] = [
         ("the label, without labels", "--model models:five --target label"),
         ("the least likely class", "--model models:five --target least-likely"),
         ("why one class and not another", "--model models:five --target 'contrast(1, 2)'"),
+        (
+            "why one label and not another, on images with several labels",
+            f"{_FINDINGS} --labels findings.csv --target 'contrast(finding0, finding2)'",
+        ),
+        ("the same by relevance propagation", "--model models:five --target 'contrast(1, 2)' --methods lrp-epsilon,random"),
+        ("the same by deep-taylor", "--model models:five --target 'contrast(1, 2)' --methods deep-taylor,random"),
+        ("what speaks for no", "--model models:one --heads single-logit --target no"),
+        ("why no and not yes", "--model models:one --heads single-logit --target 'contrast(no, yes)'"),
         ("a class against itself", "--model models:five --target 'contrast(1, 1)'"),
         ("a label against itself", f"{_FINDINGS} --target 'contrast(finding3, finding3)'"),
         ("what makes a number large", "--model models:one --heads 'number(low=0, high=100)' --target up"),
@@ -117,6 +130,15 @@ ROWS: list[Row] = [
             "a metric of probabilities on a function of the outputs",
             "--model models:five --target models:second_minus_first --metrics average-drop",
         ),
+        (
+            "a metric of decisions on a function of the outputs",
+            "--model models:five --target models:second_minus_first --metrics road",
+        ),
+        (
+            "a function of the outputs without a gradient",
+            "--model models:five --target models:winner --metrics 'deletion(steps=2, of=logit)'",
+        ),
+        ("a function of the outputs that fails", "--model models:five --target models:beyond --metrics morf"),
         ("every label, on exclusive classes", "--model models:five --labels classes.csv --target every-label"),
         ("a class that the model does not have", "--model models:five --target 9"),
     ),
@@ -164,6 +186,10 @@ ROWS: list[Row] = [
         ("a column per finding: 1, 0, empty, -1", f"{_FINDINGS} --labels findings.csv --target every-label"),
         ("several rows per image", f"{_FINDINGS} --labels rows.csv --target every-label"),
         ("a mark other than 1, 0, empty, -1", f"{_FINDINGS} --labels marks.csv"),
+        (
+            "two columns of one finding",
+            f"{_FINDINGS} --labels twice.csv --target every-label",
+        ),
         ("a label beyond the classes", "--model models:five --labels beyond.csv"),
         ("labels of some images only", "--model models:five --labels short.csv"),
         ("a table without a column of labels", "--model models:five --labels two.csv"),

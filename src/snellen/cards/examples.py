@@ -46,7 +46,9 @@ def examples_of(run: Readable, methods: Sequence[MethodSpec]) -> dict[str, tuple
     """By label of a method, its maps of the run's first photographs."""
     by_method: dict[str, list[Example]] = {method.label: [] for method in methods}
     for row, photo in enumerate(photographs_of(run, run.samples().head(SHOWN), methods)):
-        caption = f"the model says {photo.prediction}" if photo.prediction else photo.id
+        # Of independent labels, the map's own label stands there, which the model need not predict.
+        says = "for the label" if run.record.classifier.labels_may_be_several else "the model says"
+        caption = f"{says} {photo.prediction}" if photo.prediction else photo.id
         probability = f" (probability {photo.probability})" if photo.prediction and photo.probability else ""
         photograph = ExamplePicture(f"photo-{row}", photo.photo, f"photograph {photo.id}") if photo.photo else None
         for number, tile in enumerate(photo.tiles):

@@ -29,6 +29,7 @@ from snellen.classifier.snapshot import fingerprint, frozen, snapshot
 from snellen.classifier.targets import FurtherTarget
 from snellen.errors import SnellenError, first_line
 from snellen.images.geometry import AS_IS, Geometry
+from snellen.plugins.notation import read_plugin
 from snellen.plugins.registry import Need
 from snellen.types import Images, Output, Passes, Targets
 
@@ -74,7 +75,8 @@ class Classifier:
         rows: int | None = None,
         precision: engines.Precision = "float32",
     ) -> None:
-        self.outputs_stated = outputs is not None or heads is not None
+        # A head says what outputs mean; whether the model gives logits is stated by `outputs` alone.
+        self.outputs_stated = outputs is not None or (isinstance(heads, str) and "outputs" in read_plugin(heads)[1])
         if outputs not in (None, "logits", "probabilities"):
             raise SnellenError(f"outputs must be 'logits' or 'probabilities', not {outputs!r}")
         head = read_head(heads or ExclusiveClasses.kind, outputs)
@@ -243,6 +245,7 @@ class Classifier:
         through: Handler | None = None,
         group: int = 1,
         cached: bool = False,
+        times_outputs: bool = False,
     ) -> tuple[Images, Float[Tensor, " batch"]]:
         """The gradient of each row's target output at its input, and the outputs.
 
@@ -253,6 +256,7 @@ class Classifier:
             through: may replace each operation of the forward pass by one with another backward rule.
             group: this number of neighbouring rows always go through the model in one pass.
             cached: cache the result per tensor.
+            times_outputs: multiply the gradient at each of the model's own outputs by that output, before it flows further.
         """
 
         def compute() -> tuple[Tensor, Tensor]:
@@ -262,11 +266,13 @@ class Classifier:
                 reason = f"gives no gradients ({why})" if why else "is a black-box function: it has no gradients"
                 raise SnellenError(f"'{self.name}' {reason}")
             return _pairs(
-                gradient_passes.input_gradient(self.network, part, part_targets, of, through, self._booking)
+                gradient_passes.input_gradient(
+                    self.network, part, part_targets, of, through, self._booking, times_outputs=times_outputs
+                )
                 for part, part_targets in zip(inputs.split(rows), targets.split(rows), strict=True)
             )
 
-        return self._cached(("gradient", of, through), inputs, targets, compute) if cached else compute()
+        return self._cached(("gradient", of, through, times_outputs), inputs, targets, compute) if cached else compute()
 
     def layer_gradient(
         self, inputs: Images, targets: Targets, layer: str, *, of: Output = "logit"
@@ -434,12 +440,13 @@ class Classifier:
             mean=self.mean.flatten().tolist(),
             std=self.std.flatten().tolist(),
             name=name,
-            heads=self.head if self.outputs_stated else None,
+            heads=self.head,
             geometry=self.geometry,
             channels=self.channels,
             device=self.device,
             precision=self.precision,
         )
+        variant.outputs_stated, variant.target_name = self.outputs_stated, self.target_name
         return self.count_passes_of(variant)
 
     def with_target(self, target: FurtherTarget, name: str) -> Classifier:

@@ -23,16 +23,25 @@ Booking = Callable[[Passes], AbstractContextManager[None]]
 
 
 def input_gradient(
-    network: Network, inputs: Tensor, targets: Tensor, of: Output, through: Handler | None, booking: Booking
+    network: Network,
+    inputs: Tensor,
+    targets: Tensor,
+    of: Output,
+    through: Handler | None,
+    booking: Booking,
+    times_outputs: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of each row's target output at its input, and the outputs."""
+    """The gradient of each row's target output at its input, and the outputs (see `Classifier.gradient`)."""
     leaf = network.place(inputs.detach()).requires_grad_()
     if leaf is inputs:
         leaf = inputs.clone().requires_grad_()
     with torch.enable_grad():
         intercepted = intercepting(network.module, through) if through else nullcontext()
         with booking(Passes(forward=len(inputs))), intercepted:
-            output = target_output(network(leaf), targets, of, network.head)
+            raw = network.raw(leaf)
+            if times_outputs and raw.requires_grad:
+                raw.register_hook(lambda gradient: gradient * raw.detach())
+            output = target_output(network.as_logits(raw), targets, of, network.head)
         if not output.requires_grad:
             raise SnellenError(f"'{network.name}' gives no gradients ({probes.DETACHED})")
         with booking(Passes(backward=len(inputs))):

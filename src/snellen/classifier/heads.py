@@ -43,6 +43,8 @@ class Head(ABC):
     """Whether exactly one class is right per image."""
     smallest: ClassVar[int] = 2
     """The smallest number of outputs that a model with this head has."""
+    outputs_as_columns: ClassVar[bool] = True
+    """Whether every column is an output of the model itself, not computed from others."""
 
     @property
     def form(self) -> Form:
@@ -53,6 +55,11 @@ class Head(ABC):
     def reads_probability(self) -> bool:
         """Whether every column has a probability."""
         return True
+
+    @property
+    def decides_targets(self) -> bool:
+        """Whether the model decides about every column, further targets included."""
+        return self.decides
 
     @property
     def text(self) -> str:
@@ -197,11 +204,15 @@ class IndependentLabels(Head):
 
 @dataclass(frozen=True)
 class SingleLogit(Head):
-    """Yes or no, from a single output z: the probability of yes is sigmoid(z), and the two columns are no and yes."""
+    """Yes or no, from a single output z: the columns no and yes have the logits -z and z, and sigmoids of these.
+
+    So a map of no is that of yes with its sign changed.
+    """
 
     kind = "single-logit"
     words = "a single yes-or-no output"
     smallest = 1
+    outputs_as_columns = False
 
     outputs: Form = "logits"
     """Whether the model itself returns a logit or a probability."""
@@ -223,14 +234,14 @@ class SingleLogit(Head):
         if raw.shape[1] != 1:
             raise SnellenError(f"a single logit was stated, but the model has {raw.shape[1]} outputs")
         yes = _log(raw) - _log(1 - raw) if self.outputs == "probabilities" else raw
-        return torch.cat([torch.zeros_like(yes), yes], dim=1)
+        return torch.cat([-yes, yes], dim=1)
 
     def raw(self, logits: Logits) -> Float[Tensor, "rows outputs"]:
-        yes = logits[:, 1:] - logits[:, :1]
+        yes = logits[:, 1:]
         return yes.sigmoid() if self.outputs == "probabilities" else yes
 
     def probabilities(self, logits: Logits) -> Logits:
-        return logits.softmax(dim=1)
+        return logits.sigmoid()
 
     def decisions(self, logits: Logits, targets: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
         return self.best(logits)
@@ -302,6 +313,7 @@ class WithTargets(Head):
     """A head with further targets, each a column after those of the model."""
 
     kind = "with-targets"
+    outputs_as_columns = False
 
     head: Head
     """The head of the model itself."""
@@ -331,6 +343,10 @@ class WithTargets(Head):
     @property
     def reads_probability(self) -> bool:
         return self.head.reads_probability and all(target.reads_probability for target in self.further)
+
+    @property
+    def decides_targets(self) -> bool:
+        return self.head.decides and all(target.decides for target in self.further)
 
     @property
     def text(self) -> str:

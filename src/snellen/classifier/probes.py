@@ -74,13 +74,16 @@ class OutputRange:
     high: float
     """The largest output."""
     sum_error: float
-    """Largest distance of a row's sum from 1."""
+    """Largest distance of a row's sum from 1; infinite for a single output."""
 
     @staticmethod
     def of(raw: Float[Tensor, "images classes"]) -> OutputRange:
         """Measured range of outputs."""
         return OutputRange(
-            images=len(raw), low=float(raw.min()), high=float(raw.max()), sum_error=float((raw.sum(dim=1) - 1).abs().max())
+            images=len(raw),
+            low=float(raw.min()),
+            high=float(raw.max()),
+            sum_error=float((raw.sum(dim=1) - 1).abs().max()) if raw.shape[1] > 1 else float("inf"),
         )
 
     def __or__(self, other: OutputRange) -> OutputRange:
@@ -138,10 +141,10 @@ def check_output_range(observed: OutputRange, name: str, head: Head, *, stated: 
     if head.form == "probabilities":
         _check_probabilities(observed, name, head)
         return None
-    sigmoids = (
-        f"values in [0, 1] that do not sum to 1 ({observed.low:.2g} to {observed.high:.2g} over "
-        f"{observed.images} image{'' if observed.images == 1 else 's'})"
-    )
+    apart = "" if observed.sum_error == float("inf") else " that do not sum to 1"
+    over = f"{observed.images} image{'' if observed.images == 1 else 's'}"
+    sigmoids = f"values in [0, 1]{apart} ({observed.low:.2g} to {observed.high:.2g} over {over})"
+    exclusive = head.exclusive and head.smallest > 1
     likely = observed.within_one and (sigmoid or _looks_like_sigmoids(observed))
     if stated:
         kind = "probabilities" if observed.sums_to_one else sigmoids if likely else ""
@@ -151,13 +154,14 @@ def check_output_range(observed: OutputRange, name: str, head: Head, *, stated: 
             f"'{name}' returns probabilities (each row sums to 1), not logits; "
             "leave out its softmax or say outputs='probabilities'"
         )
+    remedy = SIGMOID_REMEDY if exclusive else "say outputs='probabilities'"
     if likely:
         raise SnellenError(
-            f"'{name}' returns {sigmoids}, as a sigmoid per class does; {SIGMOID_REMEDY}. "
+            f"'{name}' returns {sigmoids}, as a sigmoid{' per class' if exclusive else ''} does; {remedy}. "
             "If these are logits, say outputs='logits'."
         )
     if observed.within_one and observed.images >= ENOUGH_IMAGES:
-        return f"'{name}' returns {sigmoids}; they are taken as logits. If they come from a sigmoid, {SIGMOID_REMEDY}."
+        return f"'{name}' returns {sigmoids}; they are taken as logits. If they come from a sigmoid, {remedy}."
     return None
 
 

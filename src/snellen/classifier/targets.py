@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, first_line
 
 Columns = Float[Tensor, "rows columns"]
 
@@ -103,11 +103,28 @@ class OutputFunction(FurtherTarget):
             source = inspect.getsource(self.function)
         return f"{self.name} {hashlib.sha256(source.encode()).hexdigest()[:8]}"
 
+    def is_linear(self, columns: int) -> bool:
+        """Whether the function of a sum is the sum, but for a constant, for some random logits of so many columns."""
+        first, second = torch.randn(2, 16, columns, generator=torch.Generator().manual_seed(0)).unbind()
+        apart = self.logit(first) + self.logit(second)
+        together = self.logit(first + second) + self.logit(torch.zeros_like(first))
+        return torch.allclose(together, apart, rtol=1e-4, atol=1e-4)
+
     def logit(self, logits: Columns) -> Float[Tensor, " rows"]:
-        values = self.function(logits)
+        try:
+            values = self.function(logits)
+        except SnellenError:
+            raise
+        except Exception as problem:
+            raise SnellenError(
+                f"the target '{self.name}' failed on logits of {len(logits)}×{logits.shape[1]} "
+                f"({type(problem).__name__}: {first_line(problem)})"
+            ) from problem
         if not isinstance(values, Tensor) or values.shape != logits.shape[:1]:
             shape = "×".join(map(str, values.shape)) if isinstance(values, Tensor) else type(values).__name__
             raise SnellenError(f"the target '{self.name}' must return one number per row ({len(logits)}), not {shape}")
+        if logits.requires_grad and torch.is_grad_enabled() and not values.requires_grad:
+            raise SnellenError(f"the target '{self.name}' is no differentiable function of the logits")
         return values
 
     def probability(self, logits: Columns, probabilities: Columns) -> Float[Tensor, " rows"]:

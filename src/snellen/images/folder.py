@@ -67,7 +67,7 @@ def from_folder(
     if numbers:
         number_of, groups = ({}, {}) if labels is None else read_numbers(labels, ids, classes)
     elif labels is not None:
-        label_of, groups = read_labels(labels, ids, classes)
+        label_of, groups = read_labels(labels, ids, classes, notes)
     else:
         label_of = _by_sub_folder(folder, ids, classes, notes)
     mask_of = _masks(Path(masks), ids, notes) if masks is not None else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from snellen.errors import SnellenError, nearest
@@ -15,7 +15,7 @@ from snellen.types import Findings
 
 
 def read_labels(
-    path: str | Path, ids: Sequence[str], classes: Sequence[str] | None
+    path: str | Path, ids: Sequence[str], classes: Sequence[str] | None, notes: list[str] | None = None
 ) -> tuple[dict[str, int | Findings | None], dict[str, str]]:
     """The label of every image, and the group of each image that has one.
 
@@ -26,6 +26,7 @@ def read_labels(
             present, 0 is absent, empty or -1 is unknown.
         ids: the images, by their paths in the folder.
         classes: names of the classes.
+        notes: sentences for the user are added here.
     """
     path = Path(path)
     find = _finder(ids, path)
@@ -33,8 +34,13 @@ def read_labels(
     headings = _headings(path)
     columns = tuple(name for name in headings if re.fullmatch(r"label([ _-]?\d+)?", name)) or ("label",)
     findings = {name: index_of[name] for name in headings if name in index_of}
+    classes_of_columns = [findings[name] for name in headings if name in findings]
+    if twice := next((name for name in findings if classes_of_columns.count(findings[name]) > 1), None):
+        raise SnellenError(f"'{path}' has two columns of the class '{twice}'; keep one")
     if columns[0] in headings:
         findings = {}
+    if findings and notes is not None:
+        notes += _unused_columns(path, headings, findings, classes or ())
     labels: dict[str, list[int | Findings | None]] = {}
     groups: dict[str, str] = {}
     remedy = (
@@ -60,6 +66,23 @@ def read_labels(
                 labels.setdefault(sample_id, []).extend(_labels(cell, classes, index_of, where))
     _refuse_missing(path, ids, labels)
     return {sample_id: _joined(stated, f"'{path}': '{sample_id}'") for sample_id, stated in labels.items()}, groups
+
+
+def _unused_columns(path: Path, headings: Sequence[str], findings: Mapping[str, int], classes: Sequence[str]) -> list[str]:
+    """What a table with a column per finding leaves unknown, and which of its columns are no classes."""
+    absent = [name for index, name in enumerate(classes) if index not in findings.values()]
+    others = [name for name in headings if name not in (*findings, "file", "group")]
+    notes = []
+    if absent:
+        notes.append(f"'{path}' has no column for {_some(absent)}: unknown for every image")
+    if others:
+        notes.append(f"'{path}' has columns that are no classes and are not read: {_some(others)}")
+    return notes
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 4 else ""
+    return ", ".join(f"'{name}'" for name in names[: 3 if more else 4]) + more
 
 
 def read_numbers(

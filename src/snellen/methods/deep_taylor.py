@@ -43,6 +43,13 @@ class DeepTaylor(RelevancePropagation):
         """What is handed down: the target's logit where it is positive."""
         return output.clamp_min(0)
 
+    def output_problem(self, classifier: Classifier) -> str | None:
+        """It refuses differences: what excites a contrast is no sum of what excites its two classes."""
+        if classifier.head.outputs_as_columns:
+            return None
+        what = classifier.target_name or classifier.head.words
+        return f"hands down what excites an output of the model, but explained is {what}; use lrp-alpha1-beta0"
+
     def rules(self, classifier: Classifier) -> Propagation:
         """One for all layers but the first, which uses the range of the pixels."""
         excited = AlphaBeta(biased=False)

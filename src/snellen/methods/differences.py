@@ -17,7 +17,9 @@ from torch.nn import functional
 from torch.utils._pytree import tree_leaves
 
 from snellen.classifier import Classifier
+from snellen.classifier.heads import WithTargets
 from snellen.classifier.operations import Handler, Operation, intercepting
+from snellen.classifier.targets import OutputFunction
 from snellen.errors import SnellenError
 from snellen.methods.refusals import refusal
 from snellen.types import Images
@@ -65,6 +67,16 @@ def check(name: str, classifier: Classifier) -> None:
         raise SnellenError(f"{name} must see every operation, but '{classifier.name}' is a compiled graph; {REMEDY}")
     if classifier.outputs != "logits":
         raise SnellenError(f"{name} explains logits, but '{classifier.name}' puts out {classifier.outputs}; {REMEDY}")
+
+
+def check_target(name: str, classifier: Classifier, inputs: Images) -> None:
+    """Refuses a function of the outputs that is not linear: the rise of its value would not be shared out."""
+    head = classifier.head
+    if isinstance(head, WithTargets):
+        columns = head.own(classifier.uncounted_logits(inputs[:1])).shape[1]
+        for target in head.further:
+            if isinstance(target, OutputFunction) and not target.is_linear(columns):
+                raise SnellenError(f"{name} shares out a linear function of the logits, but {target.name} is none; {REMEDY}")
 
 
 def as_handler(

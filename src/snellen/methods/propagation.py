@@ -229,6 +229,10 @@ class RelevancePropagation(OneGradient, Protocol):
         check(self.rules(classifier), classifier, inputs)
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        if not classifier.head.outputs_as_columns:
+            # Of a contrast a - b, the outputs have the relevances a and -b: gradient times output.
+            given_down, _ = classifier.gradient(inputs, targets, through=self.rules(classifier), times_outputs=True)
+            return fold(given_down, self.fold)
         # Every rule is linear in the relevance that comes from above, so the logit may enter at the end.
         shares, output = classifier.gradient(inputs, targets, through=self.rules(classifier))
         return fold(shares * self.relevance(output).view(-1, 1, 1, 1), self.fold)

@@ -15,6 +15,7 @@ from snellen.methods.differences import (
     REMEDY,
     as_handler,
     check,
+    check_target,
     copies,
     derivative,
     gather,
@@ -52,6 +53,7 @@ def check_operations(name: str, classifier: Classifier, inputs: Images) -> None:
     Only a pass can tell a product with a constant from a product of two maps.
     """
     check(name, classifier)
+    check_target(name, classifier, inputs)
     images = copies(classifier, inputs, 2)
     references = _References()
     with torch.no_grad():

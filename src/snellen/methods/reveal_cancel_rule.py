@@ -24,6 +24,7 @@ from snellen.methods.differences import (
     REMEDY,
     as_handler,
     check,
+    check_target,
     copies,
     derivative,
     gather,
@@ -67,6 +68,7 @@ def check_operations(name: str, classifier: Classifier, inputs: Images) -> None:
     Only a pass can tell a product with a constant from a product of two maps.
     """
     check(name, classifier)
+    check_target(name, classifier, inputs)
     images = copies(classifier, inputs, 3)
     with torch.enable_grad():
         walk(classifier, images.requires_grad_(), as_handler(name, _RevealCancel(name, everywhere=True), len(images)))

@@ -15,6 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
+from snellen.classifier.heads import Number, WithTargets
+from snellen.classifier.targets import OutputFunction
 from snellen.metrics.case_cache import output_parts
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Passes, Rng
@@ -121,6 +123,16 @@ class Linearity:
     def __post_init__(self) -> None:
         if not 0 < self.weight < 1:
             raise ValueError(f"weight must lie between 0 and 1, not {self.weight}")
+
+    def output_problem(self, classifier: Classifier) -> str | None:
+        """It needs classes that can be renamed, and a target whose value for a sum of logits is the sum of its values."""
+        head = classifier.head.head if isinstance(classifier.head, WithTargets) else classifier.head
+        further = classifier.head.further if isinstance(classifier.head, WithTargets) else ()
+        if any(isinstance(target, OutputFunction) for target in further):
+            return f"adds the logits of two models, but {classifier.target_name} of a sum need not be the sum; name a class"
+        if self.partner == "renamed" and isinstance(head, Number):
+            return f"renames classes, but '{classifier.name}' gives {head.words}; say linearity(partner=randomised)"
+        return None
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         if not self._possible(case.size, case.classifier):

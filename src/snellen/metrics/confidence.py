@@ -124,6 +124,7 @@ class AverageGain(_MaskedConfidence):
     attribute="input-sensitivity",
     higher_is_better=False,
     bounds=(0.0, 1.0),
+    needs_output="probability",
     undefined=_CONSTANT,
     formula="|p(x) − p(x⊙m)|",
     reading="Lundberg & Lee 2017 name the property; the number is that of Zhang et al. 2024, section 4.1. " + _READING,

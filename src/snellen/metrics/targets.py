@@ -105,7 +105,7 @@ class RandomLogit:
     likeness: Likeness = "ssim"
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        others = case.classifier.head.own(case.classifier.cached_logits(case.inputs)).shape[1] - 1
+        others = case.classifier.cached_logits(case.inputs).shape[1] - 1  # a contrast is a column too, the last
         classes = (rng.child("random-logit").uniform("class", (1,)).flatten() * others).long().clamp_max(max(0, others - 1))
         classes = (classes + (classes >= case.targets)).clamp_max(others)
         maps = case.explain(case.inputs, targets=classes, rng=rng)

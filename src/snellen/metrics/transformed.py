@@ -116,7 +116,11 @@ class ChangeComparison:
             columns.append(cached_per_case(case, key, lambda: _compare_models(case, self, predicted, rng)))
         likeness, same = (torch.cat(parts, dim=1) for parts in zip(*columns, strict=True))
         models = len(_models(case)) if self.models else 0
-        right = torch.zeros(len(case), dtype=torch.bool) if case.labels is None else case.labels == predicted
+        right = (
+            torch.zeros(len(case), dtype=torch.bool)
+            if case.labels is None
+            else (case.labels >= 0) & (case.labels == predicted)
+        )
         return ChangeResults(likeness=likeness, same=same, right=right, models=torch.full((len(case), 1), float(models)))
 
 

@@ -48,18 +48,19 @@ def explain_photo(
     classes = classifier.check(inputs)
     for note in repeatability_warnings(classifier, image):
         observer.note(note)
-    if methods:
-        planning.check_needs(classifier, methods, inputs)
-    else:
-        registered = [METHODS.build(name) for name in METHODS]
-        methods, _ = planning.split_by_support(
-            classifier, [method for method in registered if not traits(method).control], inputs
-        )
-    _fit_methods(classifier, methods, samples, settings, seed, observer)
     inspected = InspectShard(
         classifier=PackedClassifier(classifier), samples=samples, digests=(digest(samples[0]),), pictures=0, threads=None
     )()
     explained = [chosen for target in targets for chosen in _columns(target, classifier, classes, samples.ids, inspected)]
+    models = list({model.fingerprint: model for model, _, _ in explained}.values())
+    if methods:
+        for model in models:
+            planning.check_needs(model, methods, inputs)
+    else:
+        methods = [method for method in (METHODS.build(name) for name in METHODS) if not traits(method).control]
+        for model in models:
+            methods, _ = planning.split_by_support(model, methods, inputs)
+    _fit_methods(classifier, methods, samples, settings, seed, observer)
 
     size = (int(inputs.shape[2]), int(inputs.shape[3]))
     passes = sum((method.passes(size, classifier) for method in methods), Passes()) * len(explained)
@@ -68,7 +69,6 @@ def explain_photo(
     sheets = []
     try:
         for model, column, name in explained:
-            planning.check_needs(model, methods, inputs)
             maps, column_of_row, rng = {}, torch.tensor([column]), Rng(seed, tuple(samples.ids))
             guard = Guard({"the model": model}, {"the inputs": inputs, "the targets": column_of_row})
             for method in methods:
@@ -94,6 +94,8 @@ def _columns(
     target: str | int, classifier: Classifier, classes: int, ids: Sequence[str], facts: ShardFacts
 ) -> list[tuple[Classifier, int, str]]:
     """The classifier, column and name of each target that the text states; independent labels may be several."""
+    if target in ("label", "every-label"):
+        raise SnellenError(f"the label of a photograph is not known here, so target '{target}' means nothing; name a class")
     further = planning.further_target(target, classifier, classes)
     if further is not None:
         name = planning.target_name(further, classifier, classes)

@@ -20,6 +20,9 @@ SHOWN = 12
 """Photographs on the page; a run stores the pictures of its first dozen samples."""
 
 
+_UNLABELLED = {False: "none given", True: "not marked as present"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class MapTile:
     """The map of one method for one photograph."""
@@ -52,6 +55,8 @@ class MappedPhotograph:
     """Of the predicted class; None for a model that estimates a number."""
     label: str | None
     """The class or number of the label; None if it has none."""
+    unlabelled: str
+    """What pages say where it has none."""
 
 
 def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[MethodSpec]) -> list[MappedPhotograph]:
@@ -77,6 +82,7 @@ def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[Metho
             photo=None if (photo := photos[sample_id]) is None else pictures.data_uri(photo, longest=320),
             tiles=tuple(tiles[sample_id]),
             target=_class(row, "target"),
+            unlabelled=_UNLABELLED[run.record.classifier.labels_may_be_several],
             **(_numbers_of(row, run.record.classifier.unit) if "estimate" in row else _classes_of(row)),
         )
         for sample_id, row in zip(ids, first.to_dict("records"), strict=True)

@@ -157,7 +157,7 @@ def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None
     classifier = as_classifier(model)
     samples = samples_for(classifier, images)
     first = classifier.to_inputs(samples[0].image[None])
-    classes = classifier.check(first)
+    classifier, classes_of_images, names = with_targets(targets, classifier, samples, classifier.check(first))
     if methods is None:
         chosen, refused = planning.split_by_support(classifier, [METHODS.build(name) for name in DEFAULT_METHODS], first)
         if not chosen:
@@ -166,7 +166,6 @@ def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None
         chosen = planning.parse_methods(methods)
         planning.refuse_positive_controls(chosen, "it explains no image by itself")
         planning.check_needs(classifier, chosen, first)
-    classifier, classes_of_images, names = with_targets(targets, classifier, samples, classes)
     before = dict(classifier.fitted_state)
     maps: dict[str, list[torch.Tensor]] = {label(method): [] for method in chosen}
     shown, outputs = [], []

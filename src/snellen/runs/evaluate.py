@@ -193,8 +193,8 @@ class _Job:
             return
         head = self.classifier.head
         plain = head.exclusive and (isinstance(self.target, int) or self.target in planning.CHOICES[:2])
-        if plain:
-            self._compute_missing()
+        if plain or self.classifier.target_name is not None or self.samples.pictures is not None:
+            self._compute_missing()  # with targets of the model, or with targets that were decided before
             return
         if self.target == "every-label" and head.exclusive:
             raise SnellenError(
@@ -221,6 +221,11 @@ class _Job:
             raise SnellenError(f"target '{self.target}' gives no image a target; there is nothing to explain")
         cases = make_cases(self.samples, targets, names)
         notes = [*cases.notes, planning.label_agreement(self.classifier, facts)]
+        truths = [truth for shard_facts in facts for truth in shard_facts.truths]
+        if any(truth != "none" and len(row) > 1 for truth, row in zip(truths, targets, strict=True)):
+            notes.append(
+                "each image has one mask, which is the truth of all its targets; in Python, Sample.truths has one per label"
+            )
         if without:
             notes.append(f"{len(without)} of {len(targets)} images have no target by '{self.target}', first '{without[0]}'")
         pictures = [name for name, row in zip(self.samples.ids, targets, strict=True) for _ in row]
@@ -261,6 +266,8 @@ class _Job:
         spec = self._spec()
         skipped = (f"skipped '{name}': {reason}" for name, reason in self.samples.skipped)
         notes = [*self.classifier.notes, *self.samples.notes, *skipped]
+        if self.metrics and (words := planning.probability_note(self.classifier)) is not None:
+            notes.append(words)
         for note in notes:
             self.observer.note(note)
         if old is not None:
@@ -395,6 +402,9 @@ class _Job:
     def _with_targets(self, shard: Shard, shard_facts: ShardFacts, classes: int) -> Shard:
         """The shard with the class that each of its maps is to explain."""
         for sample_id, index in zip(shard.ids, shard_facts.labels, strict=True):
+            if isinstance(index, Findings) and self.classifier.head.decides and not self.classifier.head.exclusive:
+                planning.check_findings(index, sample_id, self.classifier, classes)
+                continue
             if isinstance(index, Findings):
                 raise SnellenError(
                     f"'{sample_id}' has several labels, but '{self.classifier.name}' has {self.classifier.head.words}; say "

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.classifier.heads import Head, Number, WithTargets
+from snellen.classifier.heads import Head, Number, SingleLogit, WithTargets
 from snellen.classifier.targets import Contrast, Down, FurtherTarget, OutputFunction
 from snellen.errors import SnellenError
 from snellen.maps.explaining_again import why_not_scored
@@ -25,7 +25,18 @@ from snellen.plugins.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.guard import Guard
 from snellen.runs.record import MapsRecord, MethodSpec, MetricSpec
 from snellen.runs.unit import ShardFacts
-from snellen.types import Findings, HasPoints, MadeOfTruth, Method, Metric, NeedsVariants, Passes, Rng, SharedPasses
+from snellen.types import (
+    Findings,
+    HasPoints,
+    MadeOfTruth,
+    Method,
+    Metric,
+    NeedsVariants,
+    Passes,
+    ReadsOutputs,
+    Rng,
+    SharedPasses,
+)
 from snellen.zoo.models import find_object
 
 
@@ -191,12 +202,16 @@ def head_problem(plugin: Method | Metric, classifier: Classifier) -> str | None:
     head, facts, name = classifier.head, traits(plugin), classifier.name
     if "recipe" in facts.needs and not (head.exclusive and head.smallest > 1):
         return f"trains models of exclusive classes, but '{name}' has {head.words}"
-    if head.decides and head.reads_probability:
+    if {"recipe", "labels"} <= facts.needs and classifier.target_name is not None:
+        return f"compares predictions with labels, but explained is {classifier.target_name}; name a class as the target"
+    if isinstance(plugin, ReadsOutputs) and (problem := plugin.output_problem(classifier)):
+        return problem
+    if head.decides_targets and head.reads_probability:
         return None
     what = classifier.target_name or head.words
     if facts.needs_output == "probability" and (not head.decides or not head.reads_probability):
         return f"needs the probability of a class, but '{name}' gives {what}"
-    if facts.needs_output == "decision" and not head.decides:
+    if facts.needs_output == "decision" and not head.decides_targets:
         return f"needs a decision that can change, but '{name}' gives {what}"
     if facts.needs_output == "classes" and not head.decides:
         return f"compares a class with others, but '{name}' gives {what}"
@@ -349,6 +364,9 @@ def further_target(target: Any, classifier: Classifier, classes: int) -> Further
             raise SnellenError(f"the target '{target}' is for a number, but '{classifier.name}' has {classifier.head.words}")
         return Down() if target == "down" else None
     if match := re.fullmatch(r"contrast\((.*)\)", target, flags=re.DOTALL):
+        if isinstance(classifier.head, SingleLogit):
+            yes = class_names(classifier, classes)[1]
+            raise SnellenError(f"'{classifier.name}' has a single output, so no and yes are one contrast; say '{yes}'")
         pair = _pair(match[1], classifier)
         if pair is None:
             raise SnellenError(f"'{target}' is not a contrast of two classes; write contrast(a, b)")
@@ -370,7 +388,7 @@ def targets_of_images(
     """The targets of each image where several labels may be right."""
     labels = [stated for facts in shards for stated in facts.labels]
     for sample_id, stated in zip(ids, labels, strict=True):
-        _check_findings(stated, sample_id, classifier, classes)
+        check_findings(stated, sample_id, classifier, classes)
     if target == "predicted":
         return [predicted for facts in shards for predicted in facts.predicted]
     if target == "least-likely":
@@ -390,7 +408,7 @@ def targets_of_images(
     return rows
 
 
-def _check_findings(stated: int | Findings | None, sample_id: str, classifier: Classifier, classes: int) -> None:
+def check_findings(stated: int | Findings | None, sample_id: str, classifier: Classifier, classes: int) -> None:
     """Refuses marks for another number of labels than the classifier has, and indices beyond them."""
     if stated is None:
         return
@@ -439,6 +457,19 @@ def target_name(target: FurtherTarget, classifier: Classifier, classes: int) -> 
     if isinstance(target, Contrast):
         return f"{names[target.first]}, not {names[target.second]}"
     return f"{names[0]} going down" if isinstance(target, Down) else target.text.partition(" ")[0]
+
+
+def probability_note(classifier: Classifier) -> str | None:
+    """What stands for the probability that metrics speak of, where it is none of a class or label."""
+    head = classifier.head
+    number = head.head if isinstance(head, WithTargets) else head
+    if isinstance(number, Number) and number.low is not None and number.high is not None and head.reads_probability:
+        down = ", counted from the upper end" if isinstance(head, WithTargets) else ""
+        ends = f"{number.low:g} and {number.high:g} {number.unit}".strip()
+        return f"what metrics call a probability is the place of the number between {ends}{down}"
+    if isinstance(head, WithTargets) and isinstance(head.further[0], Contrast):
+        return f"the probability of '{classifier.target_name}' is that of the first if only these two were possible"
+    return None
 
 
 def caption_outputs(

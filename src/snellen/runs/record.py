@@ -246,6 +246,11 @@ class ClassifierRecord(Record):
         return self.head is not None and self.head.startswith("number")
 
     @property
+    def labels_may_be_several(self) -> bool:
+        """Whether labels are independent, so that several may be right for an image."""
+        return not self.exclusive and not self.is_number
+
+    @property
     def unit(self) -> str:
         """The unit of the number that the model estimates, where it is stated."""
         if self.head is None or not self.is_number:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from snellen.classifier import Classifier
+from snellen.classifier.targets import Contrast
 from snellen.errors import SnellenError
-from snellen.images import apply_condition
+from snellen.images import Samples, apply_condition
+from snellen.images.cases import make_cases
+from snellen.runs import plan as planning
 from snellen.runs.foreign_code import MODEL, require_trust
 from snellen.runs.progress import Observer
 from snellen.runs.recording import samples_digest
@@ -44,6 +48,7 @@ def reload_subject(
     loaded = samples_for(wrapped, samples)
     if spec.condition is not None:
         loaded = apply_condition(loaded, spec.condition, seed=spec.seed)
+    wrapped, loaded = _with_target(run, wrapped), _with_cases(run, loaded)
     pairs = {
         "another classifier": (record.classifier.fingerprint, wrapped.fingerprint),
         "other images": (record.samples.digest, samples_digest(split_into_shards(loaded, spec.shard))),
@@ -55,3 +60,32 @@ def reload_subject(
                 f"make the run again, or give what it saw: {usage}"
             )
     return wrapped, loaded
+
+
+def _with_target(run: Run, classifier: Classifier) -> Classifier:
+    """The classifier with the run's target as a further column, where it is no output of the model."""
+    record = run.record
+    if record.classifier.further_target is None or classifier.target_name is not None:
+        return classifier
+    classes, stated = record.classifier.classes, (record.request or {}).get("target", record.spec.target)
+    numbers = re.fullmatch(r"contrast\((\d+), (\d+)\)", str(record.spec.target))
+    target = planning.further_target(Contrast(int(numbers[1]), int(numbers[2])) if numbers else stated, classifier, classes)
+    if target is None:
+        name = record.classifier.further_target
+        raise SnellenError(
+            f"'{run.folder}' explains {name}, a function that is not stored; pass "
+            f"classifier=classifier.with_target(OutputFunction(function, '{name}'), '{name}')"
+        )
+    return classifier.with_target(target, planning.target_name(target, classifier, classes))
+
+
+def _with_cases(run: Run, samples: Samples) -> Samples:
+    """The samples with a case per target, where the run has one."""
+    classifier, rows = run.record.classifier, run.record.samples.rows
+    if not classifier.labels_may_be_several or classifier.further_target is not None or samples.pictures is not None:
+        return samples
+    names = classifier.class_names or tuple(map(str, range(classifier.classes)))
+    targets: dict[str, list[int]] = {}
+    for row in rows:
+        targets.setdefault(row.sample.removesuffix(f" [{names[row.target]}]"), []).append(row.target)
+    return make_cases(samples, [targets.get(sample_id, []) for sample_id in samples.ids], names)

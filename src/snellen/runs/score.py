@@ -79,13 +79,13 @@ def score(
     samples = from_arrays(as_array(images, "images"), labels, marked, ids, numbers=not classifier.head.decides)
     inputs = classifier.to_inputs(samples[0].image[None])
     classes = classifier.check(inputs, [sample.label for sample in samples if isinstance(sample.label, int)])
+    classifier, chosen, _ = with_targets(targets, classifier, samples, classes)
     missing = planning.missing_requirement(scorer, classifier, truths=True, labels=True, recipe=False, checkpoints=False)
     if missing is not None:
         trained = needs & {"recipe", "checkpoints"} or "recipe" in missing
         raise SnellenError(
             f"{name} {missing.split(':')[0]}; use snellen.evaluate, which takes it" if trained else f"{name} {missing}"
         )
-    classifier, chosen, _ = with_targets(targets, classifier, samples, classes)
     checked_maps = None if maps is None else _check_maps(as_array(maps, "maps"), (len(samples), *inputs.shape[2:]))
     fitted_before = dict(classifier.fitted_state)
     try:

@@ -65,6 +65,7 @@ def make(
     """
     target, source, observer = Path(folder), Run(run), observer or default_observer()
     _refuse_taken(target)
+    _refuse_other_outputs(source)
     protocol = _protocol(source, values)
     files = _files(protocol)
     pool = candidates(source.samples())
@@ -114,6 +115,16 @@ def read_tasks(text: str) -> list[dict[str, Any]]:
 def _refuse_taken(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SnellenError(f"'{folder}' exists and is not empty; choose another folder for the study")
+
+
+def _refuse_other_outputs(run: Run) -> None:
+    """Participants are told the class that the model predicts, and judge whether it is right."""
+    classifier = run.record.classifier
+    if not classifier.exclusive:
+        raise SnellenError(
+            f"a study shows the class that a model predicts, but '{classifier.name}' of '{run.folder}' has "
+            f"{classifier.head_words}; make it from a run of a model with exclusive classes"
+        )
 
 
 def _protocol(run: Run, values: Mapping[str, Any]) -> Protocol:
