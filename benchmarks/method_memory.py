@@ -26,7 +26,7 @@ import torch
 from snellen import fit, zoo
 from snellen.classifier import engines
 from snellen.plugins.registry import METHODS
-from snellen.runs import plan as planning
+from snellen.runs import requirements
 from snellen.runs.progress import Silent
 from snellen.types import Rng
 
@@ -34,7 +34,7 @@ engines.reuse_memory()
 classifier = zoo.load_classifier(zoo.EMBEDDED)
 method = METHODS.build(sys.argv[1])
 inputs = classifier.to_inputs(zoo.photographs(classifier.geometry)[0].image[None])
-planning.check_needs(classifier, [method], inputs)
+requirements.check_needs(classifier, [method], inputs)
 fit(classifier, zoo.photographs(classifier.geometry), methods=[method], observer=Silent())
 with torch.no_grad():
     method(classifier, inputs, classifier.logits(inputs).argmax(dim=1), rng=Rng(0, ("photo",)))

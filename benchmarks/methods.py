@@ -28,7 +28,7 @@ from snellen import fit, zoo
 from snellen.classifier import Classifier, engines
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METHODS, label, traits
-from snellen.runs import plan as planning
+from snellen.runs import requirements
 from snellen.runs.machine import machine, revision
 from snellen.runs.progress import Silent
 from snellen.types import Method, Passes, Rng
@@ -85,7 +85,7 @@ class Bench:
         self.rows = [row for row in self.rows if not only or traits(row.method).name in only]
         for row in self.rows:
             try:
-                planning.check_needs(row.classifier, [row.method], self.inputs)
+                requirements.check_needs(row.classifier, [row.method], self.inputs)
             except SnellenError as problem:
                 self.refused[label(row.method)] = str(problem)
             else:

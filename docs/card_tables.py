@@ -15,8 +15,8 @@ from snellen.cards.methodology import measure
 from snellen.cards.tables import write_tables
 from snellen.plugins.registry import METHODS, label, traits
 from snellen.runs import Run
-from snellen.runs.plan import split_by_support
 from snellen.runs.progress import Live
+from snellen.runs.requirements import split_by_support
 from snellen.suite import run_suite, subject
 from snellen.textbox.exam.method_list import REDUCED
 

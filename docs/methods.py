@@ -26,7 +26,7 @@ from snellen.methods.positive_controls import POSITIVE_CONTROLS
 from snellen.plugins.checks.planted import planted_batch
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS
-from snellen.runs import plan as planning
+from snellen.runs import requirements
 from snellen.runs.progress import Silent
 from snellen.types import Passes, Rng
 
@@ -50,7 +50,7 @@ class Scene:
     def serves(self, name: str) -> bool:
         """Whether this classifier can show the method."""
         try:
-            planning.check_needs(self.classifier, [METHODS.build(name)], self.inputs)
+            requirements.check_needs(self.classifier, [METHODS.build(name)], self.inputs)
         except SnellenError:
             return False
         return True

@@ -15,8 +15,8 @@ from snellen import fit
 from snellen.classifier import Classifier
 from snellen.maps.explainer import Explainer
 from snellen.metrics.completeness import Completeness
-from snellen.runs.plan import check_needs
 from snellen.runs.progress import Silent
+from snellen.runs.requirements import check_needs
 from snellen.types import Case, Method, Passes, Rng
 from snellen.variants.rewrites import possible_rewrites, rewrite
 

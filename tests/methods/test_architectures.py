@@ -13,7 +13,7 @@ import snellen
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METHODS
-from snellen.runs import plan as planning
+from snellen.runs import requirements
 from snellen.runs.progress import Silent
 from snellen.types import Rng, Sample
 
@@ -107,7 +107,7 @@ def test_every_method_serves_or_refuses_in_one_sentence(network: str) -> None:
             continue
         method = METHODS.build(name, CHEAP.get(name))
         try:
-            planning.check_needs(classifier, [method], inputs)
+            requirements.check_needs(classifier, [method], inputs)
         except SnellenError as refusal:
             if name in ALWAYS or "\n" in str(refusal) or name not in str(refusal):
                 problems.append(f"{name} refused: {refusal}")

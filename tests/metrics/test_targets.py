@@ -13,7 +13,7 @@ from snellen.maps.explainer import case_of
 from snellen.methods.gradient import InputXGradient
 from snellen.plugins.checks.planted import planted_batch, planted_network
 from snellen.plugins.registry import METRICS, traits
-from snellen.runs.plan import head_problem
+from snellen.runs.requirements import head_problem
 from snellen.types import Metric, Passes, Rng
 
 OTHERWISE = dict.fromkeys(

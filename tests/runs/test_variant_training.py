@@ -22,8 +22,7 @@ import snellen
 from snellen.errors import SnellenError
 from snellen.images import from_folder
 from snellen.plugins.registry import METRICS
-from snellen.runs import Options, evaluate, variant_training
-from snellen.runs import plan as planning
+from snellen.runs import Options, evaluate, requirements, variant_training
 from snellen.runs.progress import Silent
 
 HERE = Path(__file__).parent
@@ -213,15 +212,15 @@ def test_missing_requirement_names_what_is_missing():
     classifier = snellen.Classifier(load())
     nothing = {"truths": False, "labels": False, "recipe": False, "checkpoints": False}
     everything = dict.fromkeys(nothing, True)
-    missing = {name: planning.missing_requirement(METRICS.build(name), classifier, **nothing) for name in METRICS}
+    missing = {name: requirements.missing_requirement(METRICS.build(name), classifier, **nothing) for name in METRICS}
     assert missing["repeatability"] == "needs a recipe: give --recipe and --training"
     assert missing["pointing-game"] == "needs the truth of every picture: give --masks or --boxes"
     assert missing["complexity"] is None
     assert missing["model-consistency"] is None
     distilled = METRICS.build("model-consistency", {"distilled": True})
-    assert planning.missing_requirement(distilled, classifier, **nothing) == missing["repeatability"]
-    assert planning.missing_requirement(distilled, classifier, **everything) is None
-    assert all(planning.missing_requirement(METRICS.build(name), classifier, **everything) is None for name in METRICS)
+    assert requirements.missing_requirement(distilled, classifier, **nothing) == missing["repeatability"]
+    assert requirements.missing_requirement(distilled, classifier, **everything) is None
+    assert all(requirements.missing_requirement(METRICS.build(name), classifier, **everything) is None for name in METRICS)
 
     needs = frozenset({"gradients", "checkpoints", "labels"})
     traits = dataclasses.replace(METRICS["complexity"].traits, needs=needs)
@@ -229,11 +228,11 @@ def test_missing_requirement_names_what_is_missing():
         "Steep", [], bases=(METRICS["complexity"],), namespace={"traits": traits}, frozen=True
     )
     black = snellen.Classifier(logits)
-    assert planning.missing_requirement(steep(), black, **everything) == (
+    assert requirements.missing_requirement(steep(), black, **everything) == (
         "needs gradients, but 'logits' is a black-box function and has no such thing"
     )
-    assert "--checkpoints" in planning.missing_requirement(steep(), classifier, **nothing)
-    assert "--labels" in planning.missing_requirement(steep(), classifier, **nothing | {"checkpoints": True})
+    assert "--checkpoints" in requirements.missing_requirement(steep(), classifier, **nothing)
+    assert "--labels" in requirements.missing_requirement(steep(), classifier, **nothing | {"checkpoints": True})
 
 
 def few_outputs(dataset, seed, options):

@@ -17,7 +17,7 @@ from snellen.errors import SnellenError
 from snellen.files.atomic import replacing, write_whole
 from snellen.plugins.registry import METHODS, label, traits
 from snellen.report.photographs import SHOWN
-from snellen.runs.plan import refuse_positive_controls
+from snellen.runs.requirements import refuse_positive_controls
 
 
 def file_name(method: str) -> str:

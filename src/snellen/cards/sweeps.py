@@ -18,8 +18,7 @@ from snellen.maps.similarity import likeness_to
 from snellen.methods.class_activation import find_layer
 from snellen.plugins.registry import METHODS, METRICS, label, spec, text_of, traits
 from snellen.plugins.traits import LAYERS
-from snellen.runs import Run
-from snellen.runs import plan as planning
+from snellen.runs import Run, requirements
 from snellen.runs.progress import weight_of
 from snellen.types import Method, Metric, NeedsVariants, Passes
 
@@ -114,7 +113,7 @@ def trials_of(method: Method, loaded: LoadedRun, scoring: float) -> tuple[list[S
                 continue
             seen.add(label(built))
             text = text_of(getattr(built, field.name))
-            able, refused = planning.split_by_support(loaded.classifier, [built], loaded.inputs)
+            able, refused = requirements.split_by_support(loaded.classifier, [built], loaded.inputs)
             if not able:
                 left.append((field.name, text, refused[label(built)]))
             else:

@@ -18,7 +18,7 @@ from snellen.charts import numbers
 from snellen.charts.verdict_marks import MARKS
 from snellen.files.atomic import write_whole
 from snellen.plugins.registry import METHODS, METRICS, Attribute
-from snellen.runs.plan import missing_input
+from snellen.runs.requirements import missing_input
 from snellen.suite.card_tests import TESTS, metrics_by_test
 from snellen.suite.grid import Grid, GridCell, GridRow
 

@@ -21,8 +21,7 @@ from snellen.papers.published_table import PublishedColumn, PublishedTable, Tabl
 from snellen.papers.table_values import CellKey, TableValues
 from snellen.papers.tables import TABLES
 from snellen.plugins.registry import METHODS, METRICS, label
-from snellen.runs import Run
-from snellen.runs import plan as planning
+from snellen.runs import Run, requirements
 from snellen.runs.progress import Observer
 from snellen.runs.settings import LoadedSubject, Settings, workers_for_short_passes
 from snellen.verdicts import certainty
@@ -196,7 +195,7 @@ def _supported_methods(
     """The methods that can explain this classifier, and why the others cannot, under the paper's names."""
     methods = {paper: METHODS.parse(table.methods[paper]) for paper in chosen}
     inputs = classifier.to_inputs(samples[0].image[None])
-    able, refused = planning.split_by_support(classifier, list(methods.values()), inputs)
+    able, refused = requirements.split_by_support(classifier, list(methods.values()), inputs)
     if not able:
         raise SnellenError(f"no method of {table.name} can explain '{classifier.name}': {next(iter(refused.values()))}")
     reasons = {paper: refused.get(label(method)) for paper, method in methods.items()}

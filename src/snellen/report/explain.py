@@ -14,7 +14,7 @@ from snellen.classifier.repeatability import repeatability_warnings
 from snellen.errors import SnellenError
 from snellen.images import Samples, colours, digest, from_files
 from snellen.plugins.registry import METHODS, label, traits
-from snellen.runs import fitting
+from snellen.runs import chosen_targets, fitting, requirements
 from snellen.runs import plan as planning
 from snellen.runs.guard import Guard
 from snellen.runs.progress import Observer
@@ -32,7 +32,7 @@ def explain_photo(
     Several targets are drawn one below the other.
     """
     methods = planning.parse_methods(settings.methods) if settings.methods else []
-    planning.refuse_positive_controls(methods, "it explains no photo")
+    requirements.refuse_positive_controls(methods, "it explains no photo")
     if not photo.name:
         raise SnellenError("explain needs the path of a photograph, but it is empty")
     path = out or photo.with_name(f"{photo.stem}-maps.png")
@@ -55,11 +55,11 @@ def explain_photo(
     models = list({model.fingerprint: model for model, _, _ in explained}.values())
     if methods:
         for model in models:
-            planning.check_needs(model, methods, inputs)
+            requirements.check_needs(model, methods, inputs)
     else:
         methods = [method for method in (METHODS.build(name) for name in METHODS) if not traits(method).control]
         for model in models:
-            methods, _ = planning.split_by_support(model, methods, inputs)
+            methods, _ = requirements.split_by_support(model, methods, inputs)
     _fit_methods(classifier, methods, samples, settings, seed, observer)
 
     size = (int(inputs.shape[2]), int(inputs.shape[3]))
@@ -76,7 +76,7 @@ def explain_photo(
                 with guard.watching(label(method), SnellenError), model.counting(observer.passed):
                     maps[label(method)] = make_maps(method, model, inputs, column_of_row, rng)[0].numpy()
                 observer.finished(Passes())
-            value, letter, unit = planning.caption_outputs(model, inputs, column_of_row)
+            value, letter, unit = chosen_targets.caption_outputs(model, inputs, column_of_row)
             heading = f"{name}, {letter} = {float(value):.2f} {unit}".strip()
             sheets.append(contact_sheet(pixels, maps, {}, heading=heading))
     finally:
@@ -96,14 +96,14 @@ def _columns(
     """The classifier, column and name of each target that the text states; independent labels may be several."""
     if target in ("label", "every-label"):
         raise SnellenError(f"the label of a photograph is not known here, so target '{target}' means nothing; name a class")
-    further = planning.further_target(target, classifier, classes)
+    further = chosen_targets.further_target(target, classifier, classes)
     if further is not None:
-        name = planning.target_name(further, classifier, classes)
+        name = chosen_targets.target_name(further, classifier, classes)
         return [(classifier.with_target(further, name), classes, name)]
     if classifier.head.exclusive or not classifier.head.decides:
-        columns = planning.resolve_targets(target, classifier, classes, ids, facts)
+        columns = chosen_targets.resolve_targets(target, classifier, classes, ids, facts)
     else:
-        (columns,) = planning.targets_of_images(target, classifier, classes, ids, [facts])
+        (columns,) = chosen_targets.targets_of_images(target, classifier, classes, ids, [facts])
         if not columns:
             raise SnellenError("no label of this image is above its threshold; name one, such as --target 0")
     names = classifier.classes or [f"class {column}" for column in range(classes)]

@@ -17,6 +17,7 @@ from snellen.errors import SnellenError, nearest, short_repr
 from snellen.files.documents import check_shape
 from snellen.images import colours
 from snellen.plugins.registry import METHODS, label
+from snellen.runs import chosen_targets, requirements
 from snellen.runs import plan as planning
 from snellen.runs.evaluate import Seed
 from snellen.runs.guard import Guard
@@ -159,13 +160,13 @@ def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None
     first = classifier.to_inputs(samples[0].image[None])
     classifier, classes_of_images, names = with_targets(targets, classifier, samples, classifier.check(first))
     if methods is None:
-        chosen, refused = planning.split_by_support(classifier, [METHODS.build(name) for name in DEFAULT_METHODS], first)
+        chosen, refused = requirements.split_by_support(classifier, [METHODS.build(name) for name in DEFAULT_METHODS], first)
         if not chosen:
             raise SnellenError(f"{next(iter(refused.values()))}; name others with methods=")
     else:
         chosen = planning.parse_methods(methods)
-        planning.refuse_positive_controls(chosen, "it explains no image by itself")
-        planning.check_needs(classifier, chosen, first)
+        requirements.refuse_positive_controls(chosen, "it explains no image by itself")
+        requirements.check_needs(classifier, chosen, first)
     before = dict(classifier.fitted_state)
     maps: dict[str, list[torch.Tensor]] = {label(method): [] for method in chosen}
     shown, outputs = [], []
@@ -181,7 +182,7 @@ def explain(model: Any, images: Any, *, methods: Any = None, targets: Any = None
                 with guard.watching(label(method), SnellenError):
                     rng = Rng(seed, tuple(sample.id for sample in part))
                     maps[label(method)].append(make_maps(method, classifier, inputs, aims, rng))
-            values_shown, letter, unit = planning.caption_outputs(classifier, inputs, aims)
+            values_shown, letter, unit = chosen_targets.caption_outputs(classifier, inputs, aims)
             outputs += values_shown.tolist()
             shown.append(_bytes(torch.stack([colours(image, samples.show_channels) for image in pixels])))
     finally:

@@ -28,7 +28,7 @@ from snellen.maps.explaining_again import refusals
 from snellen.maps.made_elsewhere import Key, MapsMadeElsewhere
 from snellen.plugins.named_code import line_of_user
 from snellen.plugins.registry import CONDITIONS, label, traits
-from snellen.runs import fitting, recording, variant_training
+from snellen.runs import chosen_targets, fitting, recording, requirements, variant_training
 from snellen.runs import plan as planning
 from snellen.runs.accuracy import Accuracy, accuracy
 from snellen.runs.executors import Call, run_all
@@ -143,7 +143,7 @@ def evaluate(
             samples=plain if parsed_condition is None else apply_condition(plain, parsed_condition, seed=seed),
             methods=planning.parse_methods(methods, maps, map_range),
             metrics=[] if metrics is None else planning.parse_metrics(metrics),
-            target=planning.plain_target(target),
+            target=chosen_targets.plain_target(target),
             condition=parsed_condition,
             seed=seed,
             options=options or Options(),
@@ -192,7 +192,7 @@ class _Job:
             self._with_checked_maps().run()
             return
         head = self.classifier.head
-        plain = head.exclusive and (isinstance(self.target, int) or self.target in planning.CHOICES[:2])
+        plain = head.exclusive and (isinstance(self.target, int) or self.target in chosen_targets.CHOICES[:2])
         if plain or self.classifier.target_name is not None or self.samples.pictures is not None:
             self._compute_missing()  # with targets of the model, or with targets that were decided before
             return
@@ -201,9 +201,9 @@ class _Job:
                 f"target 'every-label' is for independent labels, but '{self.classifier.name}' has {head.words}; say 'label'"
             )
         classes = self.classifier.check(self.classifier.to_inputs(self.samples[0].image[None]))
-        target = planning.further_target(self.target, self.classifier, classes)
+        target = chosen_targets.further_target(self.target, self.classifier, classes)
         if target is not None:
-            name = planning.target_name(target, self.classifier, classes)
+            name = chosen_targets.target_name(target, self.classifier, classes)
             replace(self, classifier=self.classifier.with_target(target, name), target=target.text)._compute_missing()
         elif head.exclusive or not head.decides:
             self._compute_missing()
@@ -214,13 +214,13 @@ class _Job:
         """The same job with a sample per image and target."""
         shards = split_into_shards(self.samples, self.options.shard)
         facts = self._inspect(PackedClassifier(self.classifier), shards)
-        targets = planning.targets_of_images(self.target, self.classifier, classes, self.samples.ids, facts)
-        names = planning.class_names(self.classifier, classes)
+        targets = chosen_targets.targets_of_images(self.target, self.classifier, classes, self.samples.ids, facts)
+        names = chosen_targets.class_names(self.classifier, classes)
         without = [name for name, row in zip(self.samples.ids, targets, strict=True) if not row]
         if len(without) == len(targets):
             raise SnellenError(f"target '{self.target}' gives no image a target; there is nothing to explain")
         cases = make_cases(self.samples, targets, names)
-        notes = [*cases.notes, planning.label_agreement(self.classifier, facts)]
+        notes = [*cases.notes, chosen_targets.label_agreement(self.classifier, facts)]
         truths = [truth for shard_facts in facts for truth in shard_facts.truths]
         if any(truth != "none" and len(row) > 1 for truth, row in zip(truths, targets, strict=True)):
             notes.append(
@@ -250,7 +250,7 @@ class _Job:
                 self.samples,
                 size=(int(inputs.shape[2]), int(inputs.shape[3])),
                 channels=int(inputs.shape[1]),
-                classes=planning.class_names(self.classifier, classes),
+                classes=chosen_targets.class_names(self.classifier, classes),
                 complete=head.exclusive or not head.decides,
             )
             if isinstance(method, MapsMadeElsewhere)
@@ -266,7 +266,7 @@ class _Job:
         spec = self._spec()
         skipped = (f"skipped '{name}': {reason}" for name, reason in self.samples.skipped)
         notes = [*self.classifier.notes, *self.samples.notes, *skipped]
-        if self.metrics and (words := planning.probability_note(self.classifier)) is not None:
+        if self.metrics and (words := chosen_targets.probability_note(self.classifier)) is not None:
             notes.append(words)
         for note in notes:
             self.observer.note(note)
@@ -283,7 +283,7 @@ class _Job:
         for note in repeatability_warnings(self.classifier, self.samples[0].image):
             notes.append(note)
             self.observer.note(note)
-        planning.check_needs(self.classifier, self.methods, inputs)
+        requirements.check_needs(self.classifier, self.methods, inputs)
         self._check_requirements(labels=True)
         labels = () if self.training is None else variant_training.training_labels(self.training, self.classifier, classes)
         packed = PackedClassifier(self.classifier)
@@ -403,7 +403,7 @@ class _Job:
         """The shard with the class that each of its maps is to explain."""
         for sample_id, index in zip(shard.ids, shard_facts.labels, strict=True):
             if isinstance(index, Findings) and self.classifier.head.decides and not self.classifier.head.exclusive:
-                planning.check_findings(index, sample_id, self.classifier, classes)
+                chosen_targets.check_findings(index, sample_id, self.classifier, classes)
                 continue
             if isinstance(index, Findings):
                 raise SnellenError(
@@ -419,10 +419,10 @@ class _Job:
                 raise SnellenError(
                     f"'{sample_id}' has label {index}, but '{self.classifier.name}' has classes 0 to {classes - 1}"
                 )
-        planning.check_numbers(self.classifier, shard.ids, shard_facts.numbers)
-        planning.check_truth([*self.methods, *self.metrics], shard.ids, shard_facts.truths)
+        chosen_targets.check_numbers(self.classifier, shard.ids, shard_facts.numbers)
+        requirements.check_truth([*self.methods, *self.metrics], shard.ids, shard_facts.truths)
         return replace(
-            shard, targets=planning.resolve_targets(self.target, self.classifier, classes, shard.ids, shard_facts)
+            shard, targets=chosen_targets.resolve_targets(self.target, self.classifier, classes, shard.ids, shard_facts)
         )
 
     def _choose_maps(self, shards: list[Shard], classes: int, notes: list[str]) -> dict[str, dict[str, Key]]:
@@ -433,7 +433,7 @@ class _Job:
         chosen: dict[str, dict[str, Key]] = {}
         for method in self.methods:
             if isinstance(method, MapsMadeElsewhere):
-                names = planning.class_names(self.classifier, classes)
+                names = chosen_targets.class_names(self.classifier, classes)
                 keys = method.choose(list(zip(pictures, targets, strict=True)), names)
                 chosen[label(method)] = dict(zip(ids, keys, strict=True))
                 if unused := method.count - len(set(keys)):
@@ -453,7 +453,7 @@ class _Job:
             labels, predictions = [row.label for row in rows], [row.prediction for row in rows]
             measured = accuracy(labels, predictions, classes, self.classifier.classes, condition)
         elif not head.decides:
-            unit = planning.unit_of(head)
+            unit = chosen_targets.unit_of(head)
             measured = number_error([row.number for row in rows], [row.estimate for row in rows], unit, condition)
         if measured is not None:
             self.observer.note(f"{measured.name.lower()} {measured.words}. {measured.remark}".strip())
@@ -473,7 +473,7 @@ class _Job:
 
     def _check_requirements(self, *, labels: bool) -> None:
         available = {"recipe": self.recipe is not None, "checkpoints": bool(self.checkpoints)}
-        planning.check_requirements(self.metrics, self.classifier, labels=labels, **available)
+        requirements.check_requirements(self.metrics, self.classifier, labels=labels, **available)
 
     def _train_variants(
         self, packed: PackedClassifier, labels: tuple[int, ...], fitted_digests: Mapping[str, str], forecast: str

@@ -17,6 +17,7 @@ from snellen.images import Samples
 from snellen.maps.fitted_state import digest, methods_to_fit
 from snellen.plugins.registry import label, traits
 from snellen.runs import plan as planning
+from snellen.runs import requirements
 from snellen.runs.guard import Guard
 from snellen.runs.progress import Observer, default_observer
 from snellen.runs.record import FittedRecord
@@ -57,7 +58,7 @@ def fit(classifier: Classifier, samples: Any, *, methods: Any, seed: int = 0, ob
     images = fitting_samples(images, seed)
     inputs = classifier.to_inputs(images[0].image[None])
     classifier.check(inputs)
-    planning.check_needs(classifier, parsed, inputs)
+    requirements.check_needs(classifier, parsed, inputs)
     progress = observer or default_observer()
     with fitting_stage(progress, images, len(methods_by_state)):
         for state, method in methods_by_state.items():

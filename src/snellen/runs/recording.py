@@ -12,7 +12,7 @@ from snellen.classifier.heads import ExclusiveClasses
 from snellen.errors import SnellenError
 from snellen.images import Samples
 from snellen.plugins.registry import label, traits
-from snellen.runs import plan as planning
+from snellen.runs import chosen_targets
 from snellen.runs.foreign_code import request_seal
 from snellen.runs.machine import machine, revision, versions
 from snellen.runs.record import (
@@ -90,7 +90,7 @@ def changed_plugins(old: RunRecord, methods: Sequence[Method], metrics: Sequence
 def _class_names(classifier: Classifier, classes: int) -> tuple[str, ...] | None:
     if classifier.target_name is None:
         return tuple(classifier.classes) if classifier.classes else None
-    return (*planning.class_names(classifier, classes), classifier.target_name)
+    return (*chosen_targets.class_names(classifier, classes), classifier.target_name)
 
 
 def describe_samples(store: Store, samples: Samples, shards: Sequence[Shard], facts: Sequence[ShardFacts]) -> SamplesRecord:

@@ -10,7 +10,7 @@ from snellen.classifier.targets import Contrast
 from snellen.errors import SnellenError
 from snellen.images import Samples, apply_condition
 from snellen.images.cases import make_cases
-from snellen.runs import plan as planning
+from snellen.runs import chosen_targets
 from snellen.runs.foreign_code import MODEL, require_trust
 from snellen.runs.progress import Observer
 from snellen.runs.recording import samples_digest
@@ -69,14 +69,16 @@ def _with_target(run: Run, classifier: Classifier) -> Classifier:
         return classifier
     classes, stated = record.classifier.classes, (record.request or {}).get("target", record.spec.target)
     numbers = re.fullmatch(r"contrast\((\d+), (\d+)\)", str(record.spec.target))
-    target = planning.further_target(Contrast(int(numbers[1]), int(numbers[2])) if numbers else stated, classifier, classes)
+    target = chosen_targets.further_target(
+        Contrast(int(numbers[1]), int(numbers[2])) if numbers else stated, classifier, classes
+    )
     if target is None:
         name = record.classifier.further_target
         raise SnellenError(
             f"'{run.folder}' explains {name}, a function that is not stored; pass "
             f"classifier=classifier.with_target(OutputFunction(function, '{name}'), '{name}')"
         )
-    return classifier.with_target(target, planning.target_name(target, classifier, classes))
+    return classifier.with_target(target, chosen_targets.target_name(target, classifier, classes))
 
 
 def _with_cases(run: Run, samples: Samples) -> Samples:

@@ -139,10 +139,12 @@ class Run:
         return problems
 
     def maps(self, method: str, samples: Sequence[str] | None = None) -> np.ndarray:
-        """The maps of one method for these samples, by default all, as (samples, height, width)."""
-        if method not in self.methods:
-            names = ", ".join(self.methods)
-            raise SnellenError(f"'{self.folder}' has no method '{method}'{nearest(method, self.methods)} (it has: {names})")
+        """The maps of a method or positive control for these samples, by default all, as (samples, height, width)."""
+        labels = [*self.methods, *self.positive_controls]
+        if method not in labels:
+            raise SnellenError(
+                f"'{self.folder}' has no method '{method}'{nearest(method, labels)} (it has: {', '.join(labels)})"
+            )
         samples = self._ids() if samples is None else samples
         by_sample: dict[str, np.ndarray] = {}
         for unit in self._planned_units():

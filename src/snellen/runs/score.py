@@ -16,8 +16,7 @@ from snellen.files.documents import check_shape
 from snellen.images import Samples, from_arrays
 from snellen.maps.explainer import case_of
 from snellen.plugins.registry import METHODS, METRICS, label, traits
-from snellen.runs import fitting
-from snellen.runs import plan as planning
+from snellen.runs import chosen_targets, fitting, requirements
 from snellen.runs.evaluate import Seed
 from snellen.runs.guard import Guard
 from snellen.runs.torch_modes import usual_modes
@@ -63,7 +62,7 @@ def score(
     scorer = METRICS.parse(metric, load=True)
     explaining = None if method is None else METHODS.parse(method, load=True)
     if explaining is not None:
-        planning.refuse_positive_controls([explaining], "it cannot explain; give the masks as maps= instead")
+        requirements.refuse_positive_controls([explaining], "it cannot explain; give the masks as maps= instead")
     name = label(scorer)
     needs = traits(scorer).needs
     if "explain" in needs and explaining is None:
@@ -80,7 +79,7 @@ def score(
     inputs = classifier.to_inputs(samples[0].image[None])
     classes = classifier.check(inputs, [sample.label for sample in samples if isinstance(sample.label, int)])
     classifier, chosen, _ = with_targets(targets, classifier, samples, classes)
-    missing = planning.missing_requirement(scorer, classifier, truths=True, labels=True, recipe=False, checkpoints=False)
+    missing = requirements.missing_requirement(scorer, classifier, truths=True, labels=True, recipe=False, checkpoints=False)
     if missing is not None:
         trained = needs & {"recipe", "checkpoints"} or "recipe" in missing
         raise SnellenError(
@@ -90,7 +89,7 @@ def score(
     fitted_before = dict(classifier.fitted_state)
     try:
         if explaining is not None:
-            planning.check_needs(classifier, [explaining], inputs)
+            requirements.check_needs(classifier, [explaining], inputs)
             fit_missing(classifier, [explaining], samples, seed)
         scores = []
         for start in range(0, len(samples), BATCH):
@@ -210,12 +209,12 @@ def with_targets(
     targets: Any, classifier: Classifier, samples: Samples, classes: int
 ) -> tuple[Classifier, Targets, tuple[str, ...]]:
     """The classifier with the target as one of its outputs, the output that each image's map explains, and its name."""
-    targets = planning.plain_target(targets)
-    further = planning.further_target(targets, classifier, classes)
+    targets = chosen_targets.plain_target(targets)
+    further = chosen_targets.further_target(targets, classifier, classes)
     if further is not None:
-        name = planning.target_name(further, classifier, classes)
+        name = chosen_targets.target_name(further, classifier, classes)
         return classifier.with_target(further, name), torch.full((len(samples),), classes), (name,) * len(samples)
-    if targets is None or (isinstance(targets, str) and targets in planning.CHOICES):
+    if targets is None or (isinstance(targets, str) and targets in chosen_targets.CHOICES):
         chosen = _by_outputs(targets or "predicted", classifier, samples)
     else:
         if isinstance(targets, np.ndarray | Tensor):
@@ -224,7 +223,7 @@ def with_targets(
             targets = [targets] * len(samples)
         if not isinstance(targets, Sequence) or len(targets) != len(samples):
             raise SnellenError(f"targets must be one class, or one per image ({len(samples)}), not {short_repr(targets)}")
-        chosen = torch.tensor([_class_index(planning.plain_target(target), classifier, classes) for target in targets])
+        chosen = torch.tensor([_class_index(chosen_targets.plain_target(target), classifier, classes) for target in targets])
     names = classifier.classes or [f"class {column}" for column in range(classes)]
     return classifier, chosen, tuple(names[column] for column in chosen.tolist())
 
@@ -232,7 +231,7 @@ def with_targets(
 def _class_index(target: Any, classifier: Classifier, classes: int) -> int:
     if isinstance(target, bool) or not isinstance(target, str | int):
         raise SnellenError(f"a target is the name or number of a class, not {short_repr(target)}")
-    return planning.class_index(target, classifier, classes)
+    return chosen_targets.class_index(target, classifier, classes)
 
 
 def _by_outputs(target: str, classifier: Classifier, samples: Samples) -> Targets:

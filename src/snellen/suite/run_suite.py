@@ -15,6 +15,7 @@ from snellen.methods.controls import CONTROLS
 from snellen.methods.positive_controls import POSITIVE_CONTROLS
 from snellen.plugins.registry import METRICS, label, traits
 from snellen.runs import plan as planning
+from snellen.runs import requirements
 from snellen.runs.progress import Observer
 from snellen.runs.settings import Settings, workers_for_short_passes
 from snellen.suite.card_tests import TESTS, metrics_by_test
@@ -119,7 +120,7 @@ def _supported_methods(
         methods += planning.parse_methods(CONTROLS)
     if masks and not any(traits(method).positive for method in methods):
         methods += planning.parse_methods(POSITIVE_CONTROLS)
-    able, left_out = planning.split_by_support(classifier, methods, inputs)
+    able, left_out = requirements.split_by_support(classifier, methods, inputs)
     if settings.methods and left_out:
         raise SnellenError(next(iter(left_out.values())))
     return able, left_out
@@ -156,7 +157,7 @@ def _runnable_metrics(
     unmet: dict[str, str] = {}
     for name in names:
         metric = METRICS.build(name, {**FIXED_SETTINGS.get(name, {}), **({} if full else LIGHT_SETTINGS.get(name, {}))})
-        reason = planning.missing_requirement(
+        reason = requirements.missing_requirement(
             metric, classifier, truths=truths, labels=labels, recipe=recipe, checkpoints=checkpoints
         )
         if (

@@ -8,7 +8,7 @@ import torch
 from snellen.errors import SnellenError
 from snellen.methods.controls import CONTROLS
 from snellen.plugins.registry import METHODS, label, traits
-from snellen.runs.plan import split_by_support
+from snellen.runs.requirements import split_by_support
 from snellen.textbox.exam.method_list import PUBLISHED, REDUCED, all_names, listed_method, method_list, own_method
 from snellen.textbox.networks.trained_network import find_network
 from snellen.types import Passes

@@ -279,12 +279,12 @@ def _engine(address: URL) -> Engine:
         connection.isolation_level = None
         for setting in (
             f"busy_timeout = {WAIT * 1000}",
-            "journal_mode = WAL",
             "synchronous = FULL",
             "foreign_keys = ON",
             "temp_store = MEMORY",
         ):
             connection.execute(f"PRAGMA {setting}")
+        _write_ahead(connection)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -292,6 +292,19 @@ def _engine(address: URL) -> Engine:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Gives a file of SQLite a write-ahead log. Where another server is doing so, SQLite refuses without waiting."""
+    end = time.monotonic() + WAIT
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as problem:
+            if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                raise
+        time.sleep(0.02)
 
 
 def _refuse_damaged_file(engine: Engine, address: URL) -> None:

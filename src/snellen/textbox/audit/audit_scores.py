@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METRICS, label, traits
 from snellen.runs import plan as planning
+from snellen.runs import requirements
 from snellen.runs.evaluate import Options, UnfinishedError, evaluate
 from snellen.runs.progress import Observer, Relay
 from snellen.runs.run import Run
@@ -200,7 +201,7 @@ def _run_setting(
         raise SnellenError(f"the rule of '{network.name}' never looks at anything that is shown, so no map can be right")
     samples = scenes.samples().take(rows)
     classifier = network.classifier()
-    able, refused = planning.split_by_support(classifier, methods, classifier.to_inputs(samples[0].image[None]))
+    able, refused = requirements.split_by_support(classifier, methods, classifier.to_inputs(samples[0].image[None]))
     for method, reason in refused.items():
         observer.note(f"{method} is left out: {reason}")
     oracle = Oracle(name, per_bucket, EXAM_SEED)

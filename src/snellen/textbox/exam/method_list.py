@@ -11,7 +11,7 @@ from snellen.methods.controls import CONTROLS
 from snellen.plugins.named_code import code_origins, holds_code
 from snellen.plugins.outside import refuse_equal_names
 from snellen.plugins.registry import METHODS, label, traits
-from snellen.runs.plan import refuse_positive_controls
+from snellen.runs.requirements import refuse_positive_controls
 from snellen.types import Method
 
 PUBLISHED = (

@@ -17,7 +17,7 @@ from snellen.errors import SnellenError
 from snellen.files.atomic import write_whole
 from snellen.files.integrity import digest, dump_record
 from snellen.files.seals import untrusted_folder
-from snellen.runs import plan as planning
+from snellen.runs import requirements
 from snellen.runs.evaluate import Options, UnfinishedError, evaluate
 from snellen.runs.executors import process_pool
 from snellen.runs.progress import Observer, Relay, default_observer, duration
@@ -174,7 +174,7 @@ def _refuse_unsupported(add: Sequence[Any], networks: Mapping[str, TrainedNetwor
         reasons: list[str] = []
         for network in networks.values():
             classifier, side = network.classifier(), network.spec.side
-            reasons += planning.split_by_support(classifier, [added.method], torch.zeros(1, 3, side, side))[1].values()
+            reasons += requirements.split_by_support(classifier, [added.method], torch.zeros(1, 3, side, side))[1].values()
         if len(reasons) == len(networks):
             raise SnellenError(reasons[0])
 
@@ -234,7 +234,7 @@ def _explain(
     started = time.perf_counter()
     classifier = network.classifier()
     inputs = classifier.to_inputs(scenes.samples()[0].image[None])
-    able, left_out = planning.split_by_support(classifier, [method.method for method in methods], inputs)
+    able, left_out = requirements.split_by_support(classifier, [method.method for method in methods], inputs)
     broken = ""
     try:
         evaluate(
