@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -81,3 +82,7 @@ TARGETS = {
     ),
 }
 WITHOUT_PROBABILITY = {"number", "down", "function"}
+LIKE_OTHERS = {"yes", "number", "contrast of labels"}
+"""Targets that differ least from the others, which are left to the slow tests."""
+
+PARAMETERS = [pytest.param(name, marks=[pytest.mark.slow] if name in LIKE_OTHERS else []) for name in TARGETS]

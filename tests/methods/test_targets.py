@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.targets import TARGETS, WITHOUT_PROBABILITY, Target
+from tests.targets import PARAMETERS, TARGETS, WITHOUT_PROBABILITY, Target
 from torch import Tensor
 
 from snellen.classifier import Classifier
@@ -61,7 +61,7 @@ WEIGHTS_OF_HEAD = "cam"
 """Refuses what follows the head's weights, as targets of these tests do; tested on plain networks below."""
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", PARAMETERS)
 @pytest.mark.parametrize("name", [name for name in EXPLAINED if name != WEIGHTS_OF_HEAD])
 def test_a_target_is_explained_as_one_of_two_classes(name: str, target: str) -> None:
     kind: NetworkKind = "vit" if name in ATTENDING else "cnn"

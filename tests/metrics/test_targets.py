@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.targets import TARGETS, WITHOUT_PROBABILITY, Target
+from tests.targets import PARAMETERS, TARGETS, WITHOUT_PROBABILITY, Target
 from torch import Tensor
 
 from snellen.classifier import Classifier
@@ -46,7 +46,7 @@ def scores(metric: Metric, target: Target, *, twin: bool) -> Tensor:
         return metric(case, rng=batch.rng)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", PARAMETERS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_target_is_scored_as_one_of_two_classes(name: str, target: str) -> None:
     metric = build(name, target)

@@ -242,6 +242,7 @@ def test_a_condition_moves_the_mask_with_the_image(classifier):
     assert scores_of(result, "truth", "pointing-game") == [1, 1]
 
 
+@pytest.mark.slow
 def test_workers_give_the_same(classifier):
     here, there = (
         run(

@@ -319,6 +319,7 @@ def test_a_suite_brings_the_masks_along_where_every_image_has_one(tmp_path):
     assert grid.positive == ("blurred-truth(sigma=0.1)",)
 
 
+@pytest.mark.slow
 def test_a_suite_on_images_without_masks_has_none(tmp_path):
     sys.path.insert(0, str(Path(__file__).parent.parent / "runs"))
     from tests.runs.subject import write_images
@@ -329,6 +330,7 @@ def test_a_suite_on_images_without_masks_has_none(tmp_path):
     assert grid.positive == ()
 
 
+@pytest.mark.slow
 def test_of_several_labels_every_case_must_have_a_mask(tmp_path):
     """With `predicted`, a label may be explained that the image has no region for; then no positive control is added."""
     values = {"model": "digits-many", "methods": ["gradient"], "metrics": ["sparsity"], "workers": 0}

@@ -78,6 +78,7 @@ def robust(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, VariationRes
     return folder, small("robust", folder, settings=["simple-fr"])
 
 
+@pytest.mark.slow
 def test_the_same_network_under_another_name_scores_the_same(robust: tuple[Path, VariationResult]) -> None:
     _, studied = robust
     own = studied.frames["robust"].reset_index(drop=True)
@@ -139,6 +140,7 @@ def test_a_field_that_is_there_already_is_used_for_the_plain_networks(
     pd.testing.assert_frame_equal(again.plain, studied.plain)
 
 
+@pytest.mark.slow
 def test_a_field_of_other_networks_under_the_same_names_is_not_used(
     robust: tuple[Path, VariationResult], tmp_path: Path
 ) -> None:
