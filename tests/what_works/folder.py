@@ -81,7 +81,7 @@ def winner(logits):
     return logits.argmax(dim=1).float()
 
 
-def beyond(logits):
+def out_of_range(logits):
     return logits[:, 9]
 """
 

@@ -138,7 +138,7 @@ ROWS: list[Row] = [
             "a function of the outputs without a gradient",
             "--model models:five --target models:winner --metrics 'deletion(steps=2, of=logit)'",
         ),
-        ("a function of the outputs that fails", "--model models:five --target models:beyond --metrics morf"),
+        ("a function of the outputs that fails", "--model models:five --target models:out_of_range --metrics morf"),
         ("every label, on exclusive classes", "--model models:five --labels classes.csv --target every-label"),
         ("a class that the model does not have", "--model models:five --target 9"),
     ),
