@@ -43,7 +43,7 @@ test-oldest:                      ## what users meet first, with the oldest vers
 	rm -rf build/oldest && $(PYTHON) -m venv build/oldest
 	build/oldest/bin/python tests/oldest_versions.py > build/oldest/oldest.txt
 	build/oldest/bin/python -m pip install --disable-pip-version-check --quiet 'torch==2.13.0' -c build/oldest/oldest.txt
-	build/oldest/bin/python -m pip install --disable-pip-version-check --quiet -e '.[demo,charts]' pytest pytest-timeout beartype hypothesis psutil -c build/oldest/oldest.txt
+	build/oldest/bin/python -m pip install --disable-pip-version-check --quiet -e '.[demo,charts,medical,tiff,datasets]' pytest pytest-timeout beartype hypothesis psutil -c build/oldest/oldest.txt
 	build/oldest/bin/python -m pytest -q -o filterwarnings= -o addopts=--import-mode=importlib tests/cli/test_main.py tests/files tests/images tests/report tests/runs/test_evaluate.py tests/runs/test_executors.py -k 'not dask and not address'
 
 test-browser: $(VENV)/test.stamp  ## studies in a real Chromium
