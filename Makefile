@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c co
 # Processes that tests start would compile every module again without its bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo study-demo test coverage test-slow test-exhaustive test-oldest test-browser system check docs format conformance bench bench-methods bench-metrics bench-commands bench-textbox planted-weights digits-weights textbox-models constraints release clean
+.PHONY: demo study-demo test coverage test-slow test-exhaustive test-oldest test-browser system check docs format conformance bench bench-methods bench-metrics bench-engines bench-commands bench-start bench-cluster bench-textbox planted-weights digits-weights textbox-models constraints release clean
 
 demo: $(VENV)/demo.stamp          ## seven photographs: a report and cards; 64 scenes: verdicts, cards and a choice of method
 	$(BIN)/snellen run demo.yaml
@@ -57,12 +57,14 @@ check: $(VENV)/test.stamp         ## format, lint, types, import layers, generat
 	$(BIN)/ruff check src tests benchmarks docs examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/catalogue.py --check
 	$(BIN)/python docs/reference.py --check
 	$(BIN)/python docs/schemas.py --check
 	$(BIN)/python docs/methods.py --check
 	$(BIN)/python docs/metrics.py --check
 
-docs: $(VENV)/test.stamp          ## generate docs/reference.md, docs/schema/, docs/methods/, docs/metrics/ and docs/what-works.md
+docs: $(VENV)/test.stamp          ## generate the catalogue, docs/reference.md, docs/schema/, docs/methods/, docs/metrics/ and docs/what-works.md
+	$(BIN)/python docs/catalogue.py
 	$(BIN)/python docs/reference.py
 	$(BIN)/python docs/schemas.py
 	$(BIN)/python docs/methods.py
@@ -88,8 +90,18 @@ bench-metrics: $(VENV)/test.stamp ## every metric and a battery of them: the sam
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/metrics.py --model digits
 
+bench-engines: $(VENV)/test.stamp ## a pass by each engine, and a gradient with each setting that might help
+	$(BIN)/python benchmarks/engines.py
+
 bench-commands: $(VENV)/test.stamp ## how long suite, conform and reproduce take; about an hour
 	$(BIN)/python benchmarks/commands.py
+
+bench-start: $(VENV)/test.stamp  ## how long help, lists and other quick answers take; about a minute
+	$(BIN)/python benchmarks/start.py
+
+bench-cluster: $(VENV)/test.stamp  ## two workers against one, and a simulated cluster of 256; about five minutes
+	$(BIN)/python benchmarks/cluster.py
+	$(BIN)/python benchmarks/simulate_cluster.py
 
 bench-textbox: $(VENV)/test.stamp  ## scenes per second, and an exam of all methods on all networks; about half an hour
 	$(BIN)/python benchmarks/textbox_scenes.py

@@ -8,7 +8,7 @@ flips that were refused or reported (caught), flips that changed nothing that is
 number was another or a traceback came (wrong). Some are followed by the run's own command, which must give the first tables
 again.
 
-Cost: reading maps with the comparison, without it (they were compared before), and by safetensors alone.
+Cost: reading maps with the comparison, and by safetensors alone.
 
 Kills: `snellen run` in processes that are killed at random moments until one ends by itself; the folder must then hold the
 same tables as one that was left alone, and nothing damaged.
@@ -29,22 +29,28 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from snellen import zoo
 from snellen.errors import SnellenError
 from snellen.files import integrity
+from snellen.files.folder import LocalFolder
 from snellen.runs import Options, Run, evaluate
 from snellen.runs.machine import revision
 from snellen.runs.progress import Silent
+from snellen.runs.segments import FinishedUnit
 from snellen.runs.store import Store
+from snellen.runs.unit_index import open_index
+from snellen.runs.unit_writer import UnitFacts
 from snellen.runs.verify import verify
 
 KINDS = (
-    "maps/*", "scores/*", "pictures/*", "units/*.json", "run.json", "scores.parquet",
+    "segments/*.maps", "segments/*.units", "index/*", "tables/*", "pictures/*", "run.json", "scores.parquet",
     "lessons/*.safetensors", "lessons/*.json", "relatives/*.safetensors", "relatives/*.pickle", "relatives/*.json",
 )  # fmt: skip
 
@@ -59,7 +65,7 @@ def compute(folder: Path) -> Run:
         recipe="zoo:digits",
         training=zoo.training_digits()[:60],
         out=folder,
-        options=Options(shard=8, threads=1, compile=False),
+        options=Options(shard=8, threads=1, engine="eager"),
         observer=Silent(),
     )
 
@@ -123,26 +129,41 @@ def flips(folder: Path, count: int, resumed: int) -> list[str]:
     ]
 
 
+def written(store: Store, maps: np.ndarray, number: int) -> FinishedUnit:
+    """A unit with these maps and no scores."""
+    key = f"{number:020x}"
+    facts = UnitFacts(key=key, map_key=key, method="random", start=16 * number, count=16, metric_keys={})
+    unit = store.own_writer.write(facts, maps=maps, scores={}, cost=None, metric_costs={}, refused={})
+    store.commit(unit)
+    return unit
+
+
+def finished(folder: Path) -> int:
+    """How many units are finished."""
+    return len(open_index(LocalFolder(folder), compare=False)[0])
+
+
 def cost(folder: Path, megabytes: int) -> list[str]:
     """A table of rates."""
     store = Store(folder / "cost")
     maps = np.random.default_rng(0).random((16, 224, 224), dtype=np.float32)
     with store.writing():
-        names = [store.put_maps(maps + place) for place in range(max(1, megabytes * 10**6 // maps.nbytes))]
+        names = [written(store, maps + place, place) for place in range(max(1, megabytes * 10**6 // maps.nbytes))]
+    plain = [folder / f"{place}.safetensors" for place in range(len(names))]
+    for place, path in enumerate(plain):
+        save_file({"maps": maps + place}, path)
     size = len(names) * maps.nbytes / 1e6
 
-    def seconds(call: object) -> float:
+    def seconds(call: Callable[[Any], Any], items: Sequence[Any]) -> float:
         started = time.perf_counter()
-        for name in names:
-            call(name)  # type: ignore[operator]
+        for item in items:
+            call(item)
         return time.perf_counter() - started
 
-    rows = {"safetensors alone": [], "compared before": [], "compared now": []}
+    rows: dict[str, list[float]] = {"safetensors alone": [], "compared": []}
     for _ in range(3):
-        rows["safetensors alone"].append(seconds(lambda name: load_file(store.folder / "maps" / name)))
-        integrity._CHECKED.clear()
-        rows["compared now"].append(seconds(store.maps))
-        rows["compared before"].append(seconds(store.maps))
+        rows["safetensors alone"].append(seconds(load_file, plain))
+        rows["compared"].append(seconds(store.maps, names))
     return [
         f"| reading {size:,.0f} MB of maps from memory | seconds | MB/s |",
         "| --- | ---: | ---: |",
@@ -152,7 +173,7 @@ def cost(folder: Path, megabytes: int) -> list[str]:
 
 def kills(folder: Path, count: int) -> list[str]:
     """One sentence."""
-    words = ["run", "--model", "digits", "--images", "zoo:digits", "--shard", "60", "--threads", "1"]
+    words = ["run", "--model", "digits", "--images", "zoo:digits", "--shard", "60", "--threads", "1", "--engine", "eager"]
     words += ["--methods", "gradient,grad-cam,rise(masks=40),random", "--metrics", "deletion(steps=8),complexity"]
     command = [sys.executable, "-c", "from snellen.cli.main import main; main()", *words, "--out"]
     subprocess.run([*command, str(folder / "alone")], check=True, capture_output=True)
@@ -161,8 +182,8 @@ def kills(folder: Path, count: int) -> list[str]:
         out = folder / f"killed-{done}"
         while True:
             process = subprocess.Popen([*command, str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            started = len(list(out.glob("units/*.json")))
-            while process.poll() is None and done < count and len(list(out.glob("units/*.json"))) < started + 4:
+            started = finished(out)
+            while process.poll() is None and done < count and finished(out) < started + 4:
                 time.sleep(0.002)
             time.sleep(luck.uniform(0, 0.3))
             if done >= count or process.poll() is not None:

@@ -29,7 +29,8 @@ def command(out: Path, workers: int) -> list[str]:
     """A run over the digits that takes some seconds."""
     return [
         sys.executable, "-c", MAIN, "run", "--model", "digits", "--images", "zoo:digits", "--out", str(out),
-        "--shard", "50", "--threads", "1", "--workers", str(workers), "--methods", "gradient,grad-cam,random",
+        "--shard", "50", "--threads", "1", "--engine", "eager", "--workers", str(workers),
+        "--methods", "gradient,grad-cam,random",
         "--metrics", "deletion(steps=8),complexity",
     ]  # fmt: skip
 

@@ -24,13 +24,13 @@ ONE = """
 import sys
 import torch
 from snellen import fit, zoo
-from snellen.classifier import engines
+from snellen.classifier import arithmetic
 from snellen.plugins.registry import METHODS
 from snellen.runs import requirements
 from snellen.runs.progress import Silent
 from snellen.types import Rng
 
-engines.reuse_memory()
+arithmetic.reuse_memory()
 classifier = zoo.load_classifier(zoo.EMBEDDED)
 method = METHODS.build(sys.argv[1])
 inputs = classifier.to_inputs(zoo.photographs(classifier.geometry)[0].image[None])
@@ -93,7 +93,7 @@ def main() -> None:
             images = write_images(folder / "images", options.images)
             command = [
                 sys.executable, "-c", "from snellen.cli.main import main; main()", "run", "--images", str(images),
-                "--out", str(folder / "run"), "--methods", options.run, "--metrics", "sparseness", "--no-compile",
+                "--out", str(folder / "run"), "--methods", options.run, "--metrics", "sparseness", "--engine", "eager",
             ]  # fmt: skip
             mebibytes, seconds, problem = peak(command, folder / "log")
             lines.append(

@@ -1,6 +1,6 @@
 """Every method: its passes, its time, the share of it inside the model, and the same maps by whoever else computes them.
 
-    python benchmarks/methods.py [--images 4] [--repeats 3] [--only NAME ...] [--compiled] [--markdown FILE]
+    python benchmarks/methods.py [--images 4] [--repeats 3] [--only NAME ...] [--engine NAME] [--markdown FILE]
 
 Both sides run in one process on the same images, alternating, each method paying for all of its own passes.
 """
@@ -25,7 +25,7 @@ from torch import Tensor
 from elsewhere import Rival, rivals
 from neighbours import SEED, pictures, table, timed, usual_memory
 from snellen import fit, zoo
-from snellen.classifier import Classifier, engines
+from snellen.classifier import Classifier, arithmetic
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METHODS, label, traits
 from snellen.runs import requirements
@@ -97,7 +97,7 @@ class Bench:
         inputs, targets = self.inputs.clone(), self.targets.clone()  # new tensors, so that no earlier pass is shared
 
         def ours() -> Tensor:
-            engines.reuse_memory()
+            arithmetic.reuse_memory()
             with row.classifier.counting() as ledger, torch.no_grad():
                 seconds, maps = timed(lambda: row.method(row.classifier, inputs, targets, rng=self.rng))
             row.ours.append(seconds)
@@ -153,12 +153,12 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--compiled", action="store_true", help="our forward passes compiled, as long runs have them")
+    parser.add_argument("--engine", default="eager", help="of our forward-only passes: eager, compiled, onnxruntime")
     parser.add_argument("--markdown", type=Path)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")  # the others' own, like their progress bars
     bench = Bench(options.images, options.only)
-    if options.compiled and (problem := bench.classifier.compile_for(bench.inputs)):
+    if problem := bench.classifier.use_engine(options.engine, bench.inputs).reason:
         parser.error(problem)
     for row in bench.rows:
         for repeat in range(-1, options.repeats):  # the first is to warm up
@@ -171,7 +171,7 @@ def main() -> None:
     where = machine()
     lines = [
         f"{options.images} images of 224×224, EfficientNet-Lite0, medians of {options.repeats} after one to warm up"
-        + ("; forward passes compiled" if options.compiled else ""),
+        + f"; engine {options.engine}",
         "(a method that takes more than 20 s was measured once).",
         f"{datetime.date.today()}, revision {revision()}.",
         f"{where['processor']}, {where['cores']} cores, torch {where['torch']}.",

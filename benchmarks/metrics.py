@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import gc
 import importlib.metadata
 import math
 import statistics
@@ -27,7 +28,7 @@ from torch import Tensor
 import snellen
 from neighbours import HEAD, SEED, Cell, Shard, compare, name_of, pictures, row_of, table, timed
 from snellen import zoo
-from snellen.classifier import Classifier, engines
+from snellen.classifier import Classifier, arithmetic
 from snellen.metrics.pixel_removal import pixel_ranks
 from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.runs.machine import machine, revision
@@ -49,7 +50,7 @@ class Battery:
     """One call of evaluate(): seconds, and what its record says."""
 
     wall: float
-    compiling: float
+    preparing: float
     record: RunRecord
     table: Any
 
@@ -168,16 +169,16 @@ class Bench:
     # The battery -----------------------------------------------------------------------------------------------------
 
     def battery(self) -> Battery:
-        """evaluate() as a user would call it; it decides by itself whether to compile."""
+        """evaluate() as a user would call it; it chooses the engine by itself."""
         classifier = zoo.load_classifier(self.model)
-        engines.reuse_memory()
+        arithmetic.reuse_memory()
         seconds, run = timed(
             lambda: snellen.evaluate(
                 classifier, self.samples, methods=self.methods, metrics=self.metrics, seed=SEED, observer=Silent()
             )
         )
-        compiling = run.record.planned.compile_seconds
-        return Battery(seconds - compiling, compiling, run.record, run.scores())
+        preparing = run.record.planned.preparation_seconds
+        return Battery(seconds - preparing, preparing, run.record, run.scores())
 
     def needed(self) -> set[int]:
         """Of the others, those without whom some score would be missing; where several can give it, the fastest stays."""
@@ -250,11 +251,33 @@ def report(bench: Bench, batteries: list[Battery], command: str, repeats: int) -
         scores.append(row_of(" + ".join(label(metric) for metric in metrics), judge.whose, cells, judge.note))
     lines += table(f"Metrics, each over the maps of all {len(bench.methods)} methods", HEAD, scores)
     head = ["", "theirs s", "ours s", "theirs/ours", "in model", "largest difference", "note"]
-    return lines + table("The battery", head, totals(bench, batteries)) + passes(bench, batteries)
+    lines += table("The battery", head, totals(bench, batteries))
+    return lines + outside(batteries) + slower(bench) + passes(bench, batteries)
+
+
+def outside(batteries: list[Battery]) -> list[str]:
+    """The share of evaluate()'s time outside of the model, repeat by repeat, without choosing and preparing an engine."""
+    shares = ", ".join(f"{1 - battery.record.totals.model_seconds / battery.wall:.1%}" for battery in batteries)
+    return [f"Of evaluate()'s time outside of the model: {shares}.", ""] if batteries else []
+
+
+def slower(bench: Bench) -> list[str]:
+    """The rows below 1.0 in some repeat, with the ratio of every repeat: how far they differ is the noise."""
+    columns = {label(method): [bench.maps[name_of(method)]] for method in bench.methods}
+    for place, metrics in enumerate(bench.ours):
+        cells = [bench.cells[name_of(method), place] for method in bench.methods]
+        columns[f"{' + '.join(label(metric) for metric in metrics)} ({bench.judges[0][place].whose})"] = cells
+    lines = []
+    for name, cells in columns.items():
+        repeats = range(min(len(cell.ours) for cell in cells))
+        ratios = [sum(cell.theirs[turn] for cell in cells) / sum(cell.ours[turn] for cell in cells) for turn in repeats]
+        if min(ratios) < 1:
+            lines.append(f"- {name}: {', '.join(f'{ratio:.2f}' for ratio in ratios)}")
+    return ["Rows below 1.0 in some repeat, with every repeat:", "", *lines, ""] if lines else []
 
 
 def totals(bench: Bench, batteries: list[Battery]) -> list[list[str]]:
-    """All maps and scores at once: by direct calls, by evaluate(), and with the time that compiling took."""
+    """All maps and scores at once: by direct calls, by evaluate(), and with the time to choose and prepare an engine."""
     ours, theirs, model = bench.totals()
 
     def row(name: str, seconds: float, inside: float, gap: str, note: str) -> list[str]:
@@ -262,17 +285,16 @@ def totals(bench: Bench, batteries: list[Battery]) -> list[list[str]]:
 
     rows = [row("direct calls", ours, model, "", "")]
     if batteries:
-        wall, compiling = (
-            statistics.median(getattr(battery, name) for battery in batteries) for name in ("wall", "compiling")
+        wall, preparing = (
+            statistics.median(getattr(battery, name) for battery in batteries) for name in ("wall", "preparing")
         )
         inside = statistics.median(battery.record.totals.model_seconds for battery in batteries)
         gap, place = bench.gap(batteries[0])
-        compiled = batteries[0].record.spec.compiled
-        state = "compiled forward pass" if compiled else "not compiled"
+        state = f"engine {batteries[0].record.spec.engine_name}"
         rows.append(row("evaluate()", wall, inside, f"{gap:.1e} ({place})", state))
-        if compiled:
-            note = f"compiling took {compiling:.1f} s"
-            rows.append(row("evaluate() and compiling", wall + compiling, inside, "", note))
+        if preparing:
+            note = f"choosing and preparing the engine took {preparing:.1f} s"
+            rows.append(row("evaluate() and preparing", wall + preparing, inside, "", note))
     return rows
 
 
@@ -330,6 +352,8 @@ def main(arguments: list[str]) -> None:
     images, repeats = (2, 1) if chosen.quick else (chosen.images or IMAGES[chosen.model], chosen.repeats)
     bench = Bench(chosen.model, images, work, chosen.patience, chosen.only)
     bench.warm_up()
+    gc.collect()
+    gc.freeze()  # what the libraries hold is looked through no more before each row, which took longer than the rows
     batteries: list[Battery] = []
     for number in range(repeats):
         seconds, _ = timed(lambda number=number: bench.repeat(number))

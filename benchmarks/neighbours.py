@@ -28,7 +28,7 @@ from torch import Tensor
 
 import snellen
 from snellen import zoo
-from snellen.classifier import Classifier, engines
+from snellen.classifier import Classifier, arithmetic
 from snellen.metrics.pixel_removal import pixel_ranks
 from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.runs.machine import machine, revision
@@ -81,13 +81,13 @@ class Shard:
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """One call of evaluate(): wall seconds without compiling, compiling, seconds in the model, and its table."""
+    """One call of evaluate(): seconds without preparing an engine, for preparing it, in the model, and its table."""
 
     wall: float
-    compiling: float
+    preparing: float
     model: float
     table: Any
-    compiled: bool
+    engine: str
 
 
 # The subject --------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def compare(
     """Runs both sides, the one that went first going second the next time; what they found."""
 
     def run_ours() -> Any:
-        engines.reuse_memory()
+        arithmetic.reuse_memory()
         with classifier.counting() as ledger, torch.no_grad():
             seconds, result = timed(ours)
         add(cell.ours, seconds)
@@ -289,26 +289,26 @@ class Bench:
     # The whole suite ---------------------------------------------------------------------------------------------------
 
     def whole(self, neighbours_only: bool) -> Whole:
-        """evaluate() as a user would call it; it decides by itself whether to compile."""
+        """evaluate() as a user would call it; it chooses the engine by itself."""
         methods = [
             method for method in self.methods if not neighbours_only or self.rivals[name_of(method)].whose in NEIGHBOURS
         ]
         whose = {name: judge.whose for name, judge in judges(self.counts, self.shards[0].rng).items()}
         metrics = [metric for metric in self.metrics if not neighbours_only or whose[name_of(metric)] in NEIGHBOURS]
         classifier = zoo.load_classifier(zoo.EMBEDDED)
-        engines.reuse_memory()
+        arithmetic.reuse_memory()
         seconds, run = timed(
             lambda: snellen.evaluate(
                 classifier, self.samples, methods=methods, metrics=metrics, seed=SEED, observer=Silent()
             )
         )
-        compiling = run.record.planned.compile_seconds
+        preparing = run.record.planned.preparation_seconds
         return Whole(
-            seconds - compiling,
-            compiling,
+            seconds - preparing,
+            preparing,
             run.record.totals.model_seconds,
             run.scores(),
-            run.record.spec.compiled,
+            run.record.spec.engine_name,
         )
 
     def gap(self, whole: Whole) -> tuple[float, str]:
@@ -410,18 +410,18 @@ def report(bench: Bench, wholes: dict[str, list[Whole]], command: str, repeats: 
         runs = wholes.get(title, [])
         if runs:
             wall, inside = statistics.median(o.wall for o in runs), statistics.median(o.model for o in runs)
-            compiling = statistics.median(o.compiling for o in runs)
+            preparing = statistics.median(o.preparing for o in runs)
             gap, place = bench.gap(runs[0])
-            state = "compiled forward pass" if runs[0].compiled else "not compiled"
+            state = f"engine {runs[0].engine}"
             totals.append(
                 [f"{title}: evaluate()", f"{theirs:.1f}", f"{wall:.1f}", f"{theirs / wall:.2f}", f"{inside / wall:.0%}",
                  f"{gap:.1e} ({place})", state]
             )  # fmt: skip
-            if compiling:
-                slower = wall + compiling
+            if preparing:
+                slower = wall + preparing
                 totals.append(
-                    [f"{title}: evaluate() and compiling", f"{theirs:.1f}", f"{slower:.1f}", f"{theirs / slower:.2f}",
-                     f"{inside / slower:.0%}", "", f"compiling took {compiling:.1f} s"]
+                    [f"{title}: evaluate() and preparing", f"{theirs:.1f}", f"{slower:.1f}", f"{theirs / slower:.2f}",
+                     f"{inside / slower:.0%}", "", f"choosing and preparing the engine took {preparing:.1f} s"]
                 )  # fmt: skip
     head = ["", "theirs s", "ours s", "theirs/ours", "in model", "largest difference", "note"]
     return lines + table("Totals", head, totals)

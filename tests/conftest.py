@@ -6,13 +6,19 @@ import os
 import shutil
 import sys
 import tempfile
+import uuid
 import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import hypothesis
 import numpy as np
 import pytest
 import torch
 from tests.torchvision_kernels import import_torchvision
+
+if TYPE_CHECKING:
+    from tests.s3_server import S3Server
 
 # The fast tests try the same examples every time, so that no change fails by luck;
 # `make test-exhaustive` searches for new ones.
@@ -34,6 +40,34 @@ def _warned() -> None:
     from snellen.files.seals import first_time
 
     first_time("models-are-code")
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """A server of the S3 protocol, and the settings of its clients, which processes of tests inherit."""
+    from tests.s3_server import S3Server
+
+    with pytest.MonkeyPatch.context() as patch:
+        server = S3Server()
+        patch.setenv("AWS_ENDPOINT_URL", server.url)
+        patch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.setenv("AWS_CONFIG_FILE", os.devnull)
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server) -> str:
+    """The URL of a new, empty bucket."""
+    from snellen.files.remote import store_of
+
+    url = f"s3://bucket-{uuid.uuid4().hex[:12]}"
+    store_of(url).mkdir(url)
+    return url
 
 
 @pytest.fixture(scope="session")

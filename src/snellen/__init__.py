@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from snellen.report.saliency_maps import explain as explain
     from snellen.runs import Options as Options
     from snellen.runs import Run as Run
-    from snellen.runs import evaluate as evaluate
     from snellen.runs import fit as fit
+    from snellen.runs.evaluate import evaluate as evaluate
     from snellen.runs.score import score as score
     from snellen.types import Case as Case
     from snellen.types import Rng as Rng

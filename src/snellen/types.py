@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -122,26 +124,40 @@ class Rng:
 
     def uniform(self, name: str, shape: tuple[int, ...]) -> Float[Tensor, "batch ..."]:
         """Uniform numbers in [0, 1), one block of `shape` per sample."""
-        return self._stack(name, shape, lambda generator: generator.random(shape, dtype=np.float32))
+        return self._draw(name, shape, "uniform")
 
     def normal(self, name: str, shape: tuple[int, ...]) -> Float[Tensor, "batch ..."]:
         """Standard normal numbers, one block of `shape` per sample."""
-        return self._stack(name, shape, lambda generator: generator.standard_normal(shape, dtype=np.float32))
+        return self._draw(name, shape, "normal")
 
-    def _stack(self, name: str, shape: tuple[int, ...], draw: _Draw) -> Tensor:
-        rows = np.empty((len(self.ids), *shape), dtype=np.float32)
-        for row, sample_id in zip(rows, self.ids, strict=True):
-            row[...] = draw(self._generator(sample_id, f"{self.path}/{name}"))
-        return torch.from_numpy(rows)
+    def _draw(self, name: str, shape: tuple[int, ...], kind: _Distribution) -> Tensor:
+        # Every method of a run asks for the same few numbers, and making a generator takes longer than using it.
+        small = len(self.ids) * math.prod(shape) <= _MOST_CACHED_NUMBERS
+        return torch.from_numpy(
+            _cached_numbers(self, name, shape, kind).copy() if small else _numbers(self, name, shape, kind)
+        )
 
     def _generator(self, sample_id: str, name: str) -> np.random.Generator:
         key = hashlib.blake2b(f"{self.seed}\0{sample_id}\0{name}".encode(), digest_size=16).digest()
         return np.random.Generator(np.random.SFC64(int.from_bytes(key, "little")))
 
 
-@runtime_checkable
-class _Draw(Protocol):
-    def __call__(self, generator: np.random.Generator, /) -> np.ndarray: ...
+_Distribution = Literal["uniform", "normal"]
+
+_MOST_CACHED_NUMBERS = 1 << 18
+"""The most numbers of a draw that is cached, 1 MiB."""
+
+
+def _numbers(rng: Rng, name: str, shape: tuple[int, ...], kind: _Distribution) -> Float[np.ndarray, "batch ..."]:
+    """A block of numbers per sample."""
+    rows = np.empty((len(rng.ids), *shape), dtype=np.float32)
+    for row, sample_id in zip(rows, rng.ids, strict=True):
+        generator = rng._generator(sample_id, f"{rng.path}/{name}")
+        row[...] = generator.random(shape, np.float32) if kind == "uniform" else generator.standard_normal(shape, np.float32)
+    return rows
+
+
+_cached_numbers = lru_cache(maxsize=32)(_numbers)
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ from snellen.cards.card_set import CardSet
 from snellen.cards.schema import METHODOLOGY, Finding
 from snellen.cards.tables import grid_of, methodology_markdown, results_markdown, results_table, write_tables
 from snellen.plugins.registry import Test
+from snellen.runs.sample_table import SampleTable
 from snellen.suite.card_tests import TESTS
 
 IMAGES = 40
@@ -88,8 +89,8 @@ def test_a2_has_all_33_tests_and_a_reason_for_every_cell_without_a_verdict(card_
 
 def test_a_run_that_has_the_truth_asks_for_none(card_set):
     record = card_set.run.record
-    rows = tuple(row.changed(truth="some") for row in record.samples.rows)
-    record = record.changed(samples=record.samples.changed(rows=rows))
+    rows = SampleTable.of_rows(row.changed(truth="some") for row in record.samples.rows)
+    record = record.changed(samples=record.samples.with_rows(rows))
     run = Recorded(
         methods=card_set.run.methods, metrics=card_set.run.metrics, ids=card_set.run.ids, values=card_set.run.values
     )

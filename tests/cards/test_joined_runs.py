@@ -6,7 +6,9 @@ import json
 import math
 import shutil
 import sys
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -223,15 +225,53 @@ def snellen(monkeypatch, capsys):
     return call
 
 
-def test_recommend_prints_the_choice_and_writes_it(snellen, runs, tmp_path):
-    code, output, wrong = snellen(
+def read_strictly(text: str, schema: str) -> dict:
+    """One JSON document without NaN, which its schema describes down to the last name."""
+
+    def refuse(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    values = json.loads(text, parse_constant=refuse)
+    described = json.loads((Path(__file__).parents[2] / "docs" / "schema" / schema).read_text())
+    for part in (described, *described["$defs"].values()):
+        part["additionalProperties"] = part.get("additionalProperties", False)
+    jsonschema.Draft202012Validator(described).validate(values)
+    return values
+
+
+def test_recommend_prints_the_choice_as_text_and_as_json(snellen, runs):
+    words = (
         "recommend", "--run", runs / "whole", "--run", runs / "more", "--need", "semantic-directness",
-        "--nice", "minimality", "--unwanted", "input-sensitivity", "--json", tmp_path / "mine.json",
+        "--nice", "minimality,label-sensitivity", "--unwanted", "input-sensitivity",
     )  # fmt: skip
+    code, output, wrong = snellen(*words)
     assert (code or 0, wrong) == (0, "")
     assert "grad-cam, gradient and input-x-gradient meet your needs on this data" in output
-    read = json.loads((tmp_path / "mine.json").read_text())
+    code, output, wrong = snellen(*words, "--json")
+    assert (code or 0, wrong) == (0, "")
+    read = read_strictly(output, "recommendation.json")
     assert [place["method"] for place in read["places"]] == ["grad-cam", "gradient", "input-x-gradient"]
+    assert isinstance(read["places"][0]["score"], float)
+    assert read["places"][0]["grades"]["label-sensitivity"] is None
+
+
+def test_compare_prints_json_and_nothing_else(snellen, runs, tmp_path):
+    names = ["grad-cam", "input-x-gradient"]
+    words = ("compare", *names, "--run", runs / "whole", "--run", runs / "more", "--json", "--out", tmp_path / "both.html")
+    code, output, wrong = snellen(*words)
+    assert code in (0, None)
+    assert wrong == f"written: {tmp_path / 'both.html'}\n"
+    read = read_strictly(output, "comparison.json")
+    assert read["methods"] == names
+    card_set = cards_of_runs([runs / "whole", runs / "more"])
+    comparison = CardComparison.of(card_set, names)
+    assert [row["attribute"] for row in read["attributes"]] == [row.attribute for row in comparison.rows]
+    measured = {test["metric"]: test["results"] for row in read["attributes"] for test in row["tests"]}
+    for method_card in comparison.cards:
+        for evidence in method_card.evidence:
+            if evidence.own and evidence.n:
+                assert measured[evidence.metric][method_card.method]["mean"] == evidence.mean  # not rounded
+    assert any(results["input-x-gradient"] is None for results in measured.values())
 
 
 def test_profiles_are_listed_without_a_run(snellen):
@@ -256,6 +296,11 @@ def test_compare_prints_methods_side_by_side(snellen, runs, tmp_path):
     [
         (["recommend", "--need", "speed", "--run", "whole"], "unknown attribute 'speed'"),
         (["recommend", "--need", "minimality", "--unwanted", "minimality", "--run", "whole"], "cannot be both"),
+        (["recommend", "--profile", "list", "--json"], "--profile list prints all roles and has no JSON"),
+        (
+            ["compare", "grad-cam", "gradient", "--run", "whole", "--json", "x.json"],
+            "--json prints to the terminal and takes no",
+        ),
         (["recommend", "--avoid-cost", "soon", "--run", "whole"], "--avoid-cost must be a time"),
         (["recommend", "--profile", "doctor", "--run", "whole"], "there is no profile 'doctor'"),
         (["recommend", "--run", "whole"], "nothing was asked for"),

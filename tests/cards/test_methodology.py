@@ -12,6 +12,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 from tests.cards.planted_loaded_run import ACROSS, COUNT, RAMP, measured, planted_run, registered, samples
+from tests.runs.subject import finished_units
 
 from snellen import fit
 from snellen.cards.methodology import measure, read
@@ -256,13 +257,14 @@ def test_a_stopped_measurement_goes_on_where_it_was(tmp_path: Path, at: str) -> 
         measured(made, observer=Stopping(at))
     assert read(made) == {}
     kept = json.loads((tmp_path / "methodology" / "measured.json").read_bytes())
-    units = {path: text for path, text in contents(tmp_path / "methodology").items() if "/units/" in path}
+    folders = sorted(path.parent for path in (tmp_path / "methodology").rglob("segments"))
+    units = [finished_units(folder) for folder in folders]
     findings = measured(made)
     assert set(findings) == {"planted-noise", "planted-dial"}
     later = json.loads((tmp_path / "methodology" / "measured.json").read_bytes())
     assert kept["costs"].items() <= later["costs"].items(), "a timing was made twice"
     assert kept["plan"].items() <= later["plan"].items(), "what was planned changed"
-    assert units.items() <= contents(tmp_path / "methodology").items()
+    assert all(before.items() <= finished_units(folder).items() for folder, before in zip(folders, units, strict=True))
 
 
 def test_methods_that_join_the_run_are_measured_and_the_others_not_again(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import torch
 from tests.tutorial_networks import TUTORIALS, Reshape, View, tutorial
 from torch import Tensor, nn
 
-from snellen.classifier import Classifier, engines
+from snellen.classifier import Classifier
+from snellen.classifier.engines.compiled import compiler_missing
 from snellen.errors import SnellenError
 from snellen.images import from_arrays
 from snellen.runs import Options, evaluate
@@ -324,12 +325,12 @@ class Named(nn.Module):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.skipif(engines.compiler_missing() is not None, reason=f"{engines.compiler_missing()}")
+@pytest.mark.skipif(compiler_missing() is not None, reason=f"{compiler_missing()}")
 def test_a_compiled_tutorial_network_gives_the_same_logits():
     images = pictures("lenet", count=8)
     classifier = Classifier(Named(), rows=8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert classifier.compile_for(images) is None
+        assert classifier.use_engine("compiled", images).reason is None
     assert torch.allclose(classifier.logits(images), tutorial("lenet")(images), atol=1e-5)
     assert torch.allclose(classifier.logits(images[:5]), tutorial("lenet")(images[:5]), atol=1e-5)

@@ -76,7 +76,6 @@ def test_resume_and_report_find_everything_in_the_folder(finished):
 def test_resume_of_a_run_made_in_python_says_how_to_go_on(finished, tmp_path):
     out, _ = finished
     record = json.loads((out / "run.json").read_text()) | {"request": None}
-    (tmp_path / "units").mkdir()
     (tmp_path / "run.json").write_bytes(dump_record(record))
     done = snellen("resume", tmp_path)
     assert done.returncode == 2

@@ -153,7 +153,7 @@ SETTINGS = {
     "model": [None, 5, ["digits"]],
     "methods": [5, "gradient", {"a": 1}],
     "outputs": ["answers", 3],
-    "compile": ["yes", 1],
+    "engine": ["fast", 1],
     "target": [None, 1.5, ["cat"]],
     "nonsense": [1],
 }

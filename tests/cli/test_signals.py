@@ -17,7 +17,7 @@ import psutil
 import pytest
 from PIL import Image
 from tests.runs.own_plugins import own_method, own_metric
-from tests.runs.subject import Dying, Exiting, load, write_images
+from tests.runs.subject import Dying, Exiting, finished_units, load, write_images
 
 from snellen.cli import main as command_line
 from snellen.cli.signals import stopping_on_signals
@@ -78,8 +78,8 @@ def wait_until(true, seconds: float = 240) -> bool:
     return bool(reached)
 
 
-def units(out: Path) -> list[Path]:
-    return list(out.glob("units/*.json"))
+def units(out: Path) -> list[str]:
+    return list(finished_units(out))
 
 
 @pytest.mark.slow

@@ -11,6 +11,9 @@ import torch
 from PIL import Image
 from torch import nn
 
+from snellen.files.folder import LocalFolder
+from snellen.runs.unit_index import open_index
+
 
 class Small(nn.Module):
     """Two convolutions and a head, large enough that a run over it can be killed half-way."""
@@ -48,6 +51,11 @@ def second_minus_first(outputs: torch.Tensor) -> torch.Tensor:
 def logits_of():
     """A loader that gives a black box."""
     return logits
+
+
+def finished_units(folder: Path) -> dict[str, tuple[str, int, int]]:
+    """The key of each finished unit and the place of its frame: a unit that was written again has another."""
+    return {unit.key: unit.frame for unit in open_index(LocalFolder(folder), compare=False)[0].units()}
 
 
 def write_images(folder: Path, count: int, side: int = 32) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +15,14 @@ from typer.testing import CliRunner
 import snellen
 from snellen.cli.main import app
 from snellen.errors import SnellenError
-from snellen.files.integrity import CHECKSUM, DamagedError, dump_record
+from snellen.files.folder import LocalFolder
+from snellen.files.integrity import CHECKSUM, DamagedError
 from snellen.images import from_arrays, from_folder
 from snellen.plugins.checks.planted import planted_batch
 from snellen.runs import Options, Run, evaluate
 from snellen.runs.progress import Silent
+from snellen.runs.segments import Part, part_name, unit_frame
+from snellen.runs.unit_index import open_index
 from snellen.runs.verify import verify
 
 ASKED = {"methods": ["gradient", "iba(steps=2, samples=2)", "random"], "metrics": ["complexity", "pointing-game"]}
@@ -72,7 +76,7 @@ def read_all(run):
     return run.table()
 
 
-@pytest.mark.parametrize("pattern", ["maps/*", "scores/*", "pictures/*", "units/*", "run.json"])
+@pytest.mark.parametrize("pattern", ["segments/*.maps", "segments/*.units", "pictures/*", "tables/*", "run.json"])
 def test_damaged_files_are_refused_by_readers_and_computed_again_by_writers(subject, made, folder, pattern):
     path = first(folder, pattern)
     flip(path)
@@ -91,28 +95,29 @@ def test_damaged_files_are_refused_by_readers_and_computed_again_by_writers(subj
 
 def test_flipped_signs_in_a_map_file_are_refused(folder):
     """Every sign bit of every map: the pointing game would fall without a word."""
-    for path in folder.glob("maps/*"):
+    for unit in open_index(LocalFolder(folder), compare=False)[0].units():
+        path = folder / "segments" / unit.maps.segment
         content = bytearray(path.read_bytes())
-        start = 8 + int.from_bytes(content[:8], "little")
-        content[start + 3 :: 4] = bytes(byte ^ 0x80 for byte in content[start + 3 :: 4])
+        start = unit.maps.offset + 8 + int.from_bytes(content[unit.maps.offset :][:8], "little")
+        end = unit.maps.offset + unit.maps.length
+        content[start + 3 : end : 4] = bytes(byte ^ 0x80 for byte in content[start + 3 : end : 4])
         path.write_bytes(content)
-    with pytest.raises(DamagedError, match="its content does not match its name"):
+    with pytest.raises(DamagedError, match="the maps of gradient for samples 1 to 2 do not match their checksum"):
         read_all(Run(folder))
 
 
 def test_a_changed_digit_in_a_record_is_refused_though_it_is_still_json(folder):
-    path = first(folder, "units/*")
+    path = first(folder, "lessons/*.json")
     text = path.read_text()
     place = text.index('"seconds": ') + len('"seconds": ')
     changed = text[:place] + ("1" if text[place] != "1" else "2") + text[place + 1 :]
     json.loads(changed)
     path.write_text(changed)
-    with pytest.raises(DamagedError, match="does not match its checksum"):
-        Run(folder)
+    assert [sentence for sentence in verify(folder).problems if "does not match its checksum" in sentence]
 
 
 def test_records_of_older_versions_have_no_checksum_and_open(made, folder):
-    for path in [folder / "run.json", *folder.glob("units/*.json"), *folder.glob("lessons/*.json")]:
+    for path in [folder / "run.json", *folder.glob("lessons/*.json")]:
         record = json.loads(path.read_bytes())
         del record[CHECKSUM]
         record.pop("merged", None)
@@ -123,13 +128,30 @@ def test_records_of_older_versions_have_no_checksum_and_open(made, folder):
     assert "have no checksum" in result.summary
 
 
-def test_a_missing_unit_of_a_finished_run_is_refused(subject, made, folder):
-    path = first(folder, "units/*")
+@pytest.mark.parametrize("pattern", ["segments/*.maps", "segments/*.units", "tables/*"])
+def test_a_missing_file_of_a_finished_run_is_refused(subject, made, folder, pattern):
+    path = first(folder, pattern)
     path.unlink()
-    with pytest.raises(DamagedError, match=f"{path.name}' is damaged .it is missing"):
-        Run(folder)
+    with pytest.raises(DamagedError, match="missing"):
+        read_all(Run(folder))
     assert verify(folder).problems
-    assert computed(subject, folder).table().equals(made.table())
+    assert read_all(computed(subject, folder)).equals(made.table())
+    assert verify(folder).problems == []
+
+
+def test_a_stored_index_is_made_again(subject, made, folder):
+    path = first(folder, "index/*")
+    flip(path)
+    assert read_all(Run(folder)).equals(made.table()), "readers do without it"
+    assert [sentence for sentence in verify(folder).problems if path.name in sentence]
+    seen = Listening()
+    assert computed(subject, folder, seen).table().equals(made.table())
+    assert [note for note in seen.notes if path.name in note and "made again from the segments" in note]
+    assert any("units are already finished" in note for note in seen.notes)
+    assert verify(folder).problems == []
+    for name in folder.glob("index/*"):
+        name.unlink()
+    assert read_all(Run(folder)).equals(made.table())
 
 
 def test_a_damaged_fitted_state_is_fitted_again(subject, made, folder):
@@ -156,15 +178,20 @@ def test_a_damaged_variant_is_trained_again(tmp_path):
     assert verify(tmp_path / "run").problems == []
 
 
-def test_a_record_cannot_name_files_elsewhere(subject, folder):
-    outside = folder.parent / f"{'0' * 32}.safetensors"
-    outside.write_bytes(b"mine")
-    path = first(folder, "units/*")
-    path.write_bytes(dump_record(json.loads(path.read_bytes()) | {"maps": f"../../{outside.name}"}))
-    with pytest.raises(DamagedError, match="must be a plain name"):
+@pytest.mark.parametrize("place", ["../outside.maps", "../../outside.maps", "/etc/passwd", "a.txt"])
+def test_a_frame_cannot_name_files_elsewhere(subject, folder, place):
+    outside = folder / "outside.maps"
+    outside.write_bytes(b"mine" * 100)
+    unit = next(open_index(LocalFolder(folder), compare=False)[0].units())
+    maps = Part(name=part_name(b"mine"), segment=place, offset=0, length=4)
+    for path in folder.glob("index/*"):
+        path.unlink()
+    content = unit_frame(replace(unit, maps=maps, scores=None), b"", maps_inside=False)
+    (folder / "segments" / "zz.units").write_bytes(content)
+    with pytest.raises(DamagedError, match="this cannot be the place of maps"):
         read_all(Run(folder))
     computed(subject, folder)
-    assert outside.read_bytes() == b"mine"
+    assert outside.read_bytes() == b"mine" * 100
 
 
 def test_the_command_counts_names_and_changes_nothing(folder):
@@ -173,7 +200,7 @@ def test_the_command_counts_names_and_changes_nothing(folder):
     assert "0 damaged or missing" in done.stdout
     table = folder / "scores.parquet"
     flip(table)
-    maps = first(folder, "maps/*")
+    maps = first(folder, "segments/*.maps")
     flip(maps)
     contents = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     done = CliRunner().invoke(app, ["verify", str(folder)])
@@ -186,11 +213,12 @@ def test_the_command_counts_names_and_changes_nothing(folder):
     assert isinstance(CliRunner().invoke(app, ["verify", str(folder.parent / "none")]).exception, SnellenError)
 
 
-def test_any_flipped_bit_of_a_map_file_is_caught(folder):
+@pytest.mark.parametrize("pattern", ["segments/*.maps", "segments/*.units", "index/*", "tables/*"])
+def test_any_flipped_bit_is_caught(folder, pattern):
     generator = np.random.default_rng(0)
-    path = first(folder, "maps/*")
+    path = first(folder, pattern)
     whole = path.read_bytes()
-    for place, bit in zip(generator.integers(0, len(whole), 40), generator.integers(0, 8, 40), strict=True):
+    for place, bit in zip(generator.integers(0, len(whole), 20), generator.integers(0, 8, 20), strict=True):
         flip(path, place, bit)
         assert verify(folder).problems, (place, bit)
         path.write_bytes(whole)

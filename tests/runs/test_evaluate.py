@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import trapezoid
+from tests.runs.subject import finished_units
 
 import snellen
 from snellen.errors import SnellenError
@@ -67,10 +68,10 @@ def test_maps_without_metrics_are_stored_and_reused_by_later_metrics(subject, tm
     assert run.complete
     assert run.metrics == []
     maps = run.maps("gradient", ids)
-    written = {path: path.stat().st_mtime_ns for path in tmp_path.glob("units/*.json")}
+    written = finished_units(tmp_path)
     assert len(written) == 2
     evaluate(classifier, samples, methods=["gradient", "random"], metrics=None, out=tmp_path)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("units/*.json")} == written
+    assert finished_units(tmp_path) == written
     scored = evaluate(classifier, samples, methods=["gradient"], metrics=["complexity"], out=tmp_path)
     assert scored.costs()["forward"].tolist() == [0]
     np.testing.assert_array_equal(scored.maps("gradient", ids), maps)
@@ -89,7 +90,7 @@ def test_a_map_of_another_shape_is_an_error_and_not_stored(subject, tmp_path):
 
     with pytest.raises(SnellenError, match="not one number per pixel of each image"):
         evaluate(classifier, samples, methods=[Lopsided()], metrics=["complexity"], out=tmp_path)
-    assert not list(tmp_path.glob("maps/*"))
+    assert not finished_units(tmp_path)
 
 
 def test_an_unwrapped_module_is_taken_too(subject):
@@ -167,7 +168,7 @@ def test_curves_belong_to_their_scores(finished):
 
 def test_running_again_repeats_nothing(subject, finished):
     classifier, samples = subject
-    before = {path: path.stat().st_mtime_ns for path in (finished.folder / "units").iterdir()}
+    before = finished_units(finished.folder)
     table = (finished.folder / "scores.parquet").read_bytes()
     evaluate(
         classifier,
@@ -177,7 +178,7 @@ def test_running_again_repeats_nothing(subject, finished):
         out=finished.folder,
         options=Options(shard=2, threads=1),
     )
-    assert {path: path.stat().st_mtime_ns for path in (finished.folder / "units").iterdir()} == before
+    assert finished_units(finished.folder) == before
     assert (finished.folder / "scores.parquet").read_bytes() == table
 
 
@@ -247,7 +248,7 @@ def test_a_wrong_request_is_refused_in_one_sentence(subject, tmp_path, change, s
         evaluate(*subject, **request)
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert not list((tmp_path).glob("units/*")), "nothing was computed"
+    assert not finished_units(tmp_path), "nothing was computed"
 
 
 def test_a_black_box_runs_what_needs_only_logits_and_refuses_the_rest_by_name(subject):
@@ -384,12 +385,12 @@ def test_a_metric_that_refuses_a_method_loses_nothing_else(subject, tmp_path):
     settings = REQUEST | {"out": tmp_path, "options": Options(shard=2)}
     with _breaking_metric(SnellenError("grad-cam and I do not go together")):
         run = evaluate(*subject, **settings)
-        before = sorted((tmp_path / "units").iterdir())
+        before = finished_units(tmp_path)
         evaluate(*subject, **settings)
     assert run.complete
     assert run.problems() == {("grad-cam", "breaks-in-a-test"): "grad-cam and I do not go together"}
     assert run.table().notna().to_numpy().tolist() == [[True, True], [False, True]]
-    assert sorted((tmp_path / "units").iterdir()) == before
+    assert finished_units(tmp_path) == before
     assert Run(tmp_path).problems() == run.problems()
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
-from tests.runs.subject import load, logits, write_images
+from tests.runs.subject import finished_units, load, logits, write_images
 
 import snellen
 from snellen.errors import SnellenError
 from snellen.images import from_folder
 from snellen.images.geometry import AS_IS
 from snellen.runs import Options, evaluate
+from snellen.runs.progress import Silent
 
 METHODS = ["gradient", "rise(masks=60)", "random"]
 METRICS = ["deletion(steps=6)", "max-sensitivity(samples=2)"]
@@ -42,6 +45,43 @@ def importable_in_workers(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
 
 
+class Seen(Silent):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.mark.slow
+def test_workers_that_do_not_reach_the_run_folder_send_their_results(subject, alone):
+    """The folder is in the memory of this process."""
+    seen = Seen()
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        run = evaluate(
+            *subject,
+            methods=METHODS,
+            metrics=METRICS,
+            out="memory://workers-do-not-see-this",
+            options=Options(shard=3),
+            executor=Wrapped(pool),
+            observer=seen,
+        )
+    assert any(note.startswith("workers do not reach 'memory://") for note in seen.notes)
+    assert len(run.scores()) == 12 * 6
+
+
+class Wrapped(Executor):
+    """An executor of which nothing is known."""
+
+    def __init__(self, pool: Executor) -> None:
+        self._pool = pool
+
+    def submit(self, function, /, *arguments, **options):
+        return self._pool.submit(function, *arguments, **options)
+
+
 @pytest.mark.slow
 def test_two_workers_give_the_same_bits(subject, alone, tmp_path):
     evaluate(*subject, methods=METHODS, metrics=METRICS, out=tmp_path, options=Options(shard=3, workers=2))
@@ -55,7 +95,7 @@ def test_a_killed_worker_loses_no_unit(subject, alone, tmp_path):
     def kill_one() -> None:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not killed:
-            if list(tmp_path.glob("units/*.json")):
+            if finished_units(tmp_path):
                 for child in psutil.Process().children():
                     if "spawn_main" in " ".join(child.cmdline()):
                         os.kill(child.pid, signal.SIGKILL)
@@ -83,9 +123,17 @@ def test_a_dask_cluster_gives_the_same_bits_and_survives_a_lost_worker(subject, 
         Client(cluster) as client,
     ):
         first = tmp_path / "quiet"
+        seen = Seen()
         evaluate(
-            *subject, methods=METHODS, metrics=METRICS, out=first, options=Options(shard=3), executor=client.get_executor()
+            *subject,
+            methods=METHODS,
+            metrics=METRICS,
+            out=first,
+            options=Options(shard=3),
+            executor=client.get_executor(),
+            observer=seen,
         )
+        assert f"workers write their results into '{first}' themselves" in seen.notes
         assert (first / "scores.parquet").read_bytes() == alone
 
         second = tmp_path / "lossy"
@@ -93,7 +141,7 @@ def test_a_dask_cluster_gives_the_same_bits_and_survives_a_lost_worker(subject, 
 
         def kill_one() -> None:
             deadline = time.monotonic() + 60
-            while time.monotonic() < deadline and not list(second.glob("units/*.json")):
+            while time.monotonic() < deadline and not finished_units(second):
                 time.sleep(0.001)
             os.kill(workers[0], signal.SIGKILL)
 

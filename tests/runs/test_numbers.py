@@ -212,7 +212,8 @@ def test_the_error_is_shown_where_accuracy_is(tmp_path: Path) -> None:
     stored = json.loads((tmp_path / "run" / "run.json").read_text())["samples"]
     assert stored["error"]["mean"] == pytest.approx(7 / 3, abs=1e-4)
     assert stored["accuracy"] is None
-    assert [(row["number"], round(row["estimate"], 3)) for row in stored["rows"]] == [(21, 20), (38, 40), (64, 60)]
+    rows = result.record.samples.rows
+    assert [(row.number, round(row.estimate or 0, 3)) for row in rows] == [(21, 20), (38, 40), (64, 60)]
     assert result.accuracy() is None
     assert result.samples()["number"].tolist() == list(AGES)
     assert run_summary(result)["numbers"]["mean absolute error"] == pytest.approx(7 / 3, abs=1e-4)
@@ -238,7 +239,7 @@ def test_runs_of_classes_store_no_numbers(tmp_path: Path) -> None:
     result = run((pixels(), [0, 1, 0]), Classifier(Two()), out=tmp_path / "run", methods="random")
     stored = json.loads((tmp_path / "run" / "run.json").read_text())["samples"]
     assert "error" not in stored
-    assert not {"number", "estimate"} & set(stored["rows"][0])
+    assert result.record.samples.rows.values("estimate") == [None] * 3
     assert not {"number", "estimate"} & set(result.samples().columns)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from tests.runs import subject
-from tests.runs.subject import load, logits, recipe, write_checkpoints, write_images, write_labelled
+from tests.runs.subject import finished_units, load, logits, recipe, write_checkpoints, write_images, write_labelled
 from torch import nn
 
 import snellen
@@ -94,7 +94,7 @@ def test_variants_are_trained_first_and_recorded(images, tmp_path):
 def test_no_variant_is_trained_twice_and_scores_stay(images, alone, monkeypatch):
     before = {path: path.stat().st_mtime_ns for path in alone.folder.rglob("relatives/*")}
     assert len(before) == 6, "three modules, and the records that name them"
-    units = set(alone.folder.glob("units/*"))
+    units = set(finished_units(alone.folder))
 
     def never(*args):
         raise AssertionError("trained twice")
@@ -102,7 +102,7 @@ def test_no_variant_is_trained_twice_and_scores_stay(images, alone, monkeypatch)
     monkeypatch.setattr(variant_training.TrainVariants, "__call__", never)
     again = run(images, alone.folder, metrics=[*NAMES, "complexity"])
     assert {path: path.stat().st_mtime_ns for path in alone.folder.rglob("relatives/*")} == before
-    assert units < set(alone.folder.glob("units/*")), "the old units stand, new ones hold the new metric"
+    assert units < set(finished_units(alone.folder)), "the old units stand, new ones hold the new metric"
     assert again.table()[NAMES].equals(alone.table())
 
 
@@ -111,9 +111,9 @@ def test_another_recipe_trains_other_variants_and_gives_other_units(images, alon
         result = run(images, tmp_path, methods=["gradient"], metrics=["repeatability", "complexity"], how=how)
     assert len(list(tmp_path.glob("relatives/*.json"))) == 2
     keys = [unit.unit for unit in result.record.units]
-    units = list(snellen.runs.store.Store(tmp_path).units(keys).values())
+    units = [snellen.runs.store.Store(tmp_path).unit(key) for key in keys]
     assert sum("complexity" in unit.metrics for unit in units) == 2, "a metric without variants is not computed again"
-    assert len(list(tmp_path.glob("units/*.json"))) == 4
+    assert len(finished_units(tmp_path)) == 4
     assert variant_training.recipe_identity(recipe) != variant_training.recipe_identity(slower)
 
 
@@ -203,7 +203,7 @@ def test_a_missing_requirement_is_refused_before_anything_is_computed(images, tm
         str(caught.value)
         == "repeatability needs a recipe: give --recipe and --training. Metrics that cannot be computed have to be left out."
     )
-    assert not list(tmp_path.glob("units/*"))
+    assert not finished_units(tmp_path)
     with pytest.raises(SnellenError, match="belong together"):
         evaluate(classifier, images["samples"], methods=["gradient"], metrics=["complexity"], recipe=recipe)
 

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from snellen import Options, Run, evaluate
 from snellen.cli.main import app
+from snellen.files.folder import LocalFolder
 from snellen.runs.progress import Silent
 from snellen.runs.record import UnitRecord, dump, read
 from snellen.runs.verify import verify
@@ -61,7 +62,7 @@ def test_records_are_written_as_they_were(stored, name):
     folder = stored / name
     assert dump(Run(folder).record) == (folder / "run.json").read_bytes()
     for path in folder.glob("units/*.json"):
-        assert dump(read(path, UnitRecord, "")) == path.read_bytes()
+        assert dump(read(LocalFolder(folder), f"units/{path.name}", UnitRecord, "")) == path.read_bytes()
     assert verify(folder).problems == []
 
 
@@ -94,17 +95,22 @@ def test_the_report_is_written(stored, name):
 def test_the_same_call_computes_nothing(stored, name, count, methods, metrics):
     folder = stored / name
     before = files(folder)
-    options = Options(shard=count, threads=1, compile=False)
+    options = Options(shard=count, threads=1, engine="eager")
     evaluate(classifier(), samples(count), methods=methods, metrics=metrics, out=folder, options=options, observer=Silent())
-    assert not {path for path in files(folder) if path not in before} - {".lock"}
+    new_files = {path for path in files(folder) if path not in before} - {".lock"}
+    assert {path.partition("/")[0] for path in new_files} == {"tables"}, "samples and units were lists in run.json"
     assert {path for path, content in before.items() if files(folder)[path] != content} <= {"run.json"}
     old, new = json.loads(before["run.json"]), json.loads((folder / "run.json").read_bytes())
-    assert list(old) == list(new)
+    assert [key for key in old if key != "units"] == [key for key in new if key != "plan"]
     for key, value in list(new["classifier"].items()):  # fields that are newer than these runs are empty
         if key not in old["classifier"] and value is None:
             del new["classifier"][key]
-    for key in ("schema", "created", "request", "classifier", "samples", "units", "errors", "merged"):
+    for key in ("created", "request", "classifier", "errors", "merged"):
         assert old[key] == new[key]
+    record = Run(folder).record
+    assert old["units"] == [planned.as_json() for planned in record.units]
+    for was, row in zip(old["samples"]["rows"], record.samples.rows, strict=True):
+        assert was == {name: row.as_json()[name] for name in was}
     assert [sorted(plugin) for plugin in (*old["spec"]["methods"], *old["spec"]["metrics"])] == [
         sorted(plugin) for plugin in (*new["spec"]["methods"], *new["spec"]["metrics"])
     ]

@@ -15,7 +15,7 @@ from tests.verdicts.scored import axiom
 
 from populations import POPULATIONS, scores
 from snellen.verdicts.intervals import simultaneous
-from snellen.verdicts.rule import _axiom, against_controls, decide_verdict
+from snellen.verdicts.rule import _axiom, against_controls, axiom_gaps, decide_verdict
 from snellen.verdicts.statistics import SummaryRow
 
 CELLS = list(itertools.product(POPULATIONS, (30, 100), ((1, 4), (8, 4))))
@@ -96,5 +96,5 @@ def test_an_axiom_that_is_just_broken_seldom_passes():
     kept = 0
     for at in range(300):
         gaps = rng.lognormal(size=(30, 1))
-        kept += _axiom(-gaps / np.exp(0.5) * 0.05, by, [row], at)[0].verdict == "pass"
+        kept += _axiom(axiom_gaps(-gaps / np.exp(0.5) * 0.05, by, seed=at)[0], [30], by, [row])[0].verdict == "pass"
     assert kept <= most(300)

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from snellen import Run
 from snellen.errors import SnellenError
+from snellen.files.folder import LocalFolder
 from snellen.report import verdict_lines
 from snellen.report.verdict_lines import next_command
 from snellen.runs.store import VERDICTS
@@ -61,7 +62,7 @@ def test_other_scores_or_another_rule_are_judged_again(folder, computed, monkeyp
     run.record = run.record.changed(spec=run.record.spec.changed(seed=1))
     run.verdicts()
     fewer = Run(folder)
-    fewer.record = fewer.record.changed(units=fewer.record.units[:-1])
+    fewer.record = fewer.record.with_units(fewer.record.units[:-1])
     fewer.verdicts()
     assert len(computed) == 4
 
@@ -85,10 +86,10 @@ def test_a_changed_file_is_computed_again(folder, computed):
 
 
 def test_a_folder_that_cannot_be_written_has_verdicts_too(folder, monkeypatch):
-    def refuse(path, content):
+    def refuse(folder, name, content):
         raise PermissionError
 
-    monkeypatch.setattr(run_verdicts, "write_whole", refuse)
+    monkeypatch.setattr(LocalFolder, "write_whole", refuse)
     assert len(Run(folder).verdicts().judgements) == 12
     assert not (folder / VERDICTS).exists()
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from snellen import SnellenError
+from snellen.catalogue.registered import registered
 from snellen.plugins import registry
-from snellen.report.plugin_lists import listing
 from snellen.runs.foreign_code import named_code
 from snellen.zoo import load_classifier
 from snellen.zoo.models import executes_code, model_origin
@@ -81,7 +81,7 @@ def test_a_package_brings_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
     assert classifier.model_facts["source"] == "mine"
     assert classifier.model_facts["processor"] == {"side": 8}
     assert "mine:NAME" in [form.spec for form in all_sources()]
-    assert "mine:NAME" in list(listing("models").columns[0].cells)
+    assert "mine:NAME" in [form.spec for form in registered("models")]
     assert executes_code("mine:model")  # unless the source says otherwise
     assert named_code({"model": "mine:model"}) == {"model": "mine:model"}
 

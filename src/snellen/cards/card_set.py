@@ -13,6 +13,8 @@ from snellen.cards.literature import literature_of
 from snellen.cards.prose import prose_of
 from snellen.cards.schema import ATTRIBUTES, Card, Directness, Evidence, EvidenceSource, Finding, Priority, Prose
 from snellen.errors import SnellenError
+from snellen.files.folder import folder_at
+from snellen.files.remote import is_url
 from snellen.methods.controls import CONTROLS
 from snellen.plugins.outside import is_unstated, needs_in_words
 from snellen.plugins.registry import METHODS, Attribute, traits
@@ -189,12 +191,14 @@ def source_of(run: Readable) -> EvidenceSource:
     """A run as a source of evidence."""
     record, spec = run.record, run.record.spec
     classifier, samples = record.classifier, record.samples
-    identity = f"{run.folder.name} {classifier.fingerprint[:8]}/{samples.digest[:8]}"
+    identity = f"{folder_at(run.folder).name} {classifier.fingerprint[:8]}/{samples.digest[:8]}"
     count, images = str(samples.count), samples.source
     images = images if count in images.split() else f"{count} images: {images}"
-    return EvidenceSource(
-        kind="run", name=identity, model=classifier.name, data=images, settings=f"target {spec.target}, seed {spec.seed}"
-    )
+    settings = f"target {spec.target}, seed {spec.seed}"
+    if spec.stops_early:
+        rules = {"until": spec.until, "budget": spec.budget}
+        settings += "".join(f", {name} {value}" for name, value in rules.items() if value)
+    return EvidenceSource(kind="run", name=identity, model=classifier.name, data=images, settings=settings)
 
 
 def refuse_unfit(run: Readable) -> None:
@@ -218,7 +222,7 @@ def refuse_unfit(run: Readable) -> None:
 
 
 def cards_of_runs(
-    folders: Sequence[Path], measured: Callable[[Run], MethodFindings] | None = None, *, trust: bool = False
+    folders: Sequence[str | Path], measured: Callable[[Run], MethodFindings] | None = None, *, trust: bool = False
 ) -> CardSet:
     """The cards of run folders of one model and the same images, joined.
 
@@ -231,14 +235,14 @@ def cards_of_runs(
 
     if not folders:
         raise SnellenError("cards of your own model need --run RUN, a folder that `snellen run` or `snellen suite` wrote")
-    unique: dict[Path, Path] = {}
+    unique: dict[object, str | Path] = {}
     for folder in folders:
-        unique.setdefault(Path(folder).resolve(), folder)
+        unique.setdefault(folder if is_url(folder) else Path(folder).resolve(), folder)
     runs = [Run(folder) for folder in unique.values()]
     for run in runs:
         load_plugins_of_run(Store(run.folder), run.record, trust=trust)
     notes = tuple(
-        f"'{run.folder.name}' is unfinished, so some scores are missing; "
+        f"'{folder_at(run.folder).name}' is unfinished, so some scores are missing; "
         + (f"`snellen resume {run.folder}` finishes it" if run.record.request else "the same evaluate() finishes it")
         for run in runs
         if not run.complete

@@ -82,7 +82,7 @@ def measure_cost(method: Method, loaded: LoadedRun, on_pass: Callable[[Passes], 
 class Memory:
     """Measures memory from now on: of the process on Linux, of the device on CUDA; not measured elsewhere.
 
-    A process that ran units itself reuses freed blocks (`engines.reuse_memory`), so a large one may count twice.
+    A process that ran units itself reuses freed blocks (`arithmetic.reuse_memory`), so a large one may count twice.
     """
 
     def __init__(self, device: torch.device) -> None:

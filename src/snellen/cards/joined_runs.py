@@ -25,7 +25,7 @@ class JoinedRuns:
             _check_joinable(runs[0], run)
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> str | Path:
         """The folder of the first run."""
         return self._runs[0].folder
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -87,6 +88,15 @@ class LoadedRun:
         """The names of the first images."""
         return list(self.samples.ids[:images])
 
+    def maps(self, name: str, images: int) -> np.ndarray:
+        """The maps of a method for the first images: those of the run, or computed again where it did not keep them."""
+        ids = self.ids(images)
+        if self.run.record.spec.keeps_all_maps or set(ids) <= set(self.run.kept_maps(name)):
+            return self.run.maps(name, ids)
+        self.observer.note(f"maps of '{name}' were not kept, so {images} are computed again")
+        again = self.explain("own-maps", [self.methods[name]], images=images, seed=self.run.record.spec.seed, metrics=())
+        return again.maps(name, ids)
+
     def passes(self, method: Method) -> Passes:
         """The declared cost of one map."""
         return method.passes(self.size, self.classifier)
@@ -105,7 +115,7 @@ class LoadedRun:
 
     def explain(self, name: str, methods: Sequence[Method], *, images: int, seed: int, metrics: Sequence[Metric]) -> Run:
         """An additional run on the first images, in the run's folder. Finished work is reused; methods may fail in it."""
-        folder = self.run.folder / FOLDER / f"{name}-{images}"
+        folder = f"{self.run.folder}/{FOLDER}/{name}-{images}"
         with self.fitted(methods, seed=seed):
             try:
                 return evaluate(
@@ -116,7 +126,7 @@ class LoadedRun:
                     target=self.run.record.spec.target,
                     seed=seed,
                     out=folder,
-                    options=Options(shard=images, compile=False, pass_seconds=self.pass_seconds),
+                    options=Options(shard=images, engine="eager", pass_seconds=self.pass_seconds),
                     observer=Relay(self.observer, name.replace("-", " "), lambda text: False),
                 )
             except UnfinishedError:

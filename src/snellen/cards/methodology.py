@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, TypedDict, cast
 
 import torch
@@ -25,8 +24,8 @@ from snellen.cards.loaded_run import FOLDER, LoadedRun, failures
 from snellen.cards.schema import Finding
 from snellen.cards.sweeps import SettingTrial, UntriedValue, afford, cheap_metrics, dependence, trials_of
 from snellen.errors import SnellenError
-from snellen.files.atomic import write_whole
-from snellen.files.integrity import DamagedError, dump_record, read_record
+from snellen.files.folder import folder_at
+from snellen.files.integrity import DamagedError, dump_record, parse_record
 from snellen.plugins.outside import needs_in_words
 from snellen.plugins.registry import METHODS, METRICS, Attribute, label, traits
 from snellen.report.readable import Readable
@@ -36,6 +35,7 @@ from snellen.runs.progress import Observer, default_observer, duration, weight_o
 from snellen.types import Passes
 
 FILE = "measured.json"
+_FILE = f"{FOLDER}/{FILE}"
 SCHEMA = 2
 
 PASSES = 600
@@ -236,8 +236,9 @@ class _Measurement:
             other += plan["swept"] * len(weights)
             left += len(plan["left"])
             seconds += self._cost(name).seconds * (repeats + plan["swept"] * sum(weights) / own)
+        run_name = folder_at(self.loaded.run.folder).name
         self.loaded.observer.note(
-            f"{len(names)} methods of '{self.loaded.run.folder.name}': {again:,} maps with up to {self.seeds} other seeds "
+            f"{len(names)} methods of '{run_name}': {again:,} maps with up to {self.seeds} other seeds "
             f"and {other:,} maps with other settings, about {duration(seconds)}; {left} values of settings are left out"
         )
 
@@ -259,8 +260,8 @@ class _Measurement:
                 if broken:
                     repeated[name] = [_unknown("determinism", f"it failed with another seed ({broken[0]})")]
                     continue
-                maps = [torch.from_numpy(run.maps(name, loaded.ids(images))) for run in (loaded.run, *sides)]
-                repeated[name] = [determinism(maps[0], maps[1:])]
+                maps = [torch.from_numpy(run.maps(name, loaded.ids(images))) for run in sides]
+                repeated[name] = [determinism(torch.from_numpy(loaded.maps(name, images)), maps)]
         return repeated
 
     def _sweep(self, names: Sequence[str], chance: Mapping[str, float]) -> dict[str, list[Finding]]:
@@ -314,13 +315,12 @@ class _Measurement:
         return weight_of(self.loaded.passes(self.loaded.methods[name]))
 
     def _save(self) -> None:
-        file = _file(self.loaded.run)
+        folder = folder_at(self.loaded.run.folder)
         try:
-            file.parent.mkdir(exist_ok=True)
-            write_whole(file, dump_record(dict(self.state)))
+            folder.write_whole(_FILE, dump_record(dict(self.state)))
         except OSError as problem:
             raise SnellenError(
-                f"cannot write to '{file.parent}' ({problem.strerror}); copy the run to a folder that can be written"
+                f"cannot write to '{folder}/{FOLDER}' ({problem.strerror}); copy the run to a folder that can be written"
             ) from None
 
 
@@ -332,8 +332,8 @@ def _unreadable(run: Readable) -> SnellenError:
     return SnellenError(f"'{_file(run)}' cannot be read; delete it, and the methodology is measured again")
 
 
-def _file(run: Readable) -> Path:
-    return run.folder / FOLDER / FILE
+def _file(run: Readable) -> str:
+    return f"{run.folder}/{_FILE}"
 
 
 def _subject_facts(run: Readable) -> MeasuredSubject:
@@ -357,17 +357,17 @@ def _new_state(run: Readable) -> MeasuredState:
 
 def _read(run: Readable) -> MeasuredState:
     """The stored state, or an empty one if there is none or it belongs to another model or other images."""
-    file, empty = _file(run), _new_state(run)
-    if not file.is_file():
-        return empty
+    folder, empty = folder_at(run.folder), _new_state(run)
     try:
-        state = read_record(file, "delete it")
+        state = parse_record(folder.read(_FILE), _FILE, "delete it")
         then, now = dict(state["about"]), dict(empty["about"])
         same = state["schema"] == SCHEMA
         before, versions = then.pop("versions"), empty["about"]["versions"]
         now.pop("versions")
         same = same and then == now and all(versions.get(name, version) == version for name, version in before.items())
-    except (DamagedError, ValueError, KeyError, TypeError, AttributeError):
+    except FileNotFoundError:
+        return empty
+    except (DamagedError, OSError, ValueError, KeyError, TypeError, AttributeError):
         raise _unreadable(run) from None
     return cast("MeasuredState", state | {"about": empty["about"]}) if same else empty
 

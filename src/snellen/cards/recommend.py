@@ -208,7 +208,8 @@ class Recommendation:
             for evidence in ranked.card.evidence
             if evidence.attribute in self.priorities.weighed
         ]
-        if any(evidence.reason in TOO_FEW.values() for evidence in tested):
+        few = any(evidence.reason in TOO_FEW.values() for evidence in tested)
+        if few or self.card_set.run.record.spec.stops_early:
             cautions.insert(0, run_certainty(self.card_set.run).words)
         elif (sampling := run_sampling(self.card_set.run)).shown_classes_only:
             cautions.insert(0, sampling.words)

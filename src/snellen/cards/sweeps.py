@@ -269,7 +269,7 @@ def _try_all(
     not_tried: dict[str, dict[str, str]],
 ) -> None:
     """Puts what every trial does into `values`, by setting and value, and failed ones into `not_tried`."""
-    compare = likeness_to(torch.from_numpy(loaded.run.maps(own, ids)), "spearman")
+    compare = likeness_to(torch.from_numpy(loaded.maps(own, len(ids))), "spearman")
     failed = failures(side)
     before, after = _means(loaded.run, ids, side.metrics), _means(side, ids, side.metrics)
     rivals = [method for method in _methods(loaded.run) if method != own]

@@ -16,8 +16,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from snellen.classifier import attention, batches, engines, gradient_passes, probes, tokens
+from snellen.classifier import arithmetic, attention, batches, gradient_passes, probes, tokens
 from snellen.classifier.cache import TensorCache
+from snellen.classifier.engines.engine import Engine, EngineName
+from snellen.classifier.engines.later import LaterEngine, VariantEngine
+from snellen.classifier.engines.trial import Trial, choose, full_pass, try_engine
+from snellen.classifier.folded_norms import FoldedNorms, fold_norms
 from snellen.classifier.graphs import as_graph
 from snellen.classifier.heads import ExclusiveClasses, Head, WithTargets, read_head
 from snellen.classifier.layers import NetworkStructure
@@ -73,7 +77,7 @@ class Classifier:
         channels: int = 3,
         device: str | torch.device = "cpu",
         rows: int | None = None,
-        precision: engines.Precision = "float32",
+        precision: arithmetic.Precision = "float32",
     ) -> None:
         # A head says what outputs mean; whether the model gives logits is stated by `outputs` alone.
         self.outputs_stated = outputs is not None or (isinstance(heads, str) and "outputs" in read_plugin(heads)[1])
@@ -83,7 +87,7 @@ class Classifier:
         if not callable(model):
             raise SnellenError(f"a model must be an nn.Module or a function from inputs to logits, not {model!r}")
         device = torch.device(device)
-        engines.check_precision(precision, device)
+        arithmetic.check_precision(precision, device)
         self.mean, self.std = _per_channel(mean), _per_channel(std)
         if bool((self.std <= 0).any()):
             raise SnellenError(f"std must be positive, not {std}")
@@ -108,15 +112,20 @@ class Classifier:
         """What the user should know about the model before a run."""
         self.no_gradient_reason: str | None = None
         """Why outputs have no gradient at the inputs, if `check` found that."""
+        self.folds_norms = False
+        """Whether passes with gradients fold batch normalisations (see `with_folded_norms`)."""
         self._reset()
 
     def _reset(self) -> None:
         self._ledgers = Ledgers()
         self._cache = TensorCache()
         self._structure = NetworkStructure(self.network)
-        self._compiled: engines.Compiled | None = None
-        self._not_compiled: str | None = None
-        self.use_compiled = False
+        self._trials: dict[tuple[Any, ...], Trial] = {}
+        self._engine: Engine | None = None
+        self._variant_engine: VariantEngine | None = None
+        self._later: LaterEngine | None = None
+        self._folded: FoldedNorms | None = None
+        self._folded_structure: NetworkStructure | None = None
 
     # The model ------------------------------------------------------------------------------------------------------
 
@@ -141,7 +150,7 @@ class Classifier:
         return self.network.device
 
     @property
-    def precision(self) -> engines.Precision:
+    def precision(self) -> arithmetic.Precision:
         """The precision that the model runs in."""
         return self.network.precision
 
@@ -265,9 +274,11 @@ class Classifier:
                 why = self.no_gradient_reason
                 reason = f"gives no gradients ({why})" if why else "is a black-box function: it has no gradients"
                 raise SnellenError(f"'{self.name}' {reason}")
+            folded = self._fold(inputs) if through is None else None
+            network = self.network if folded is None else folded.network
             return _pairs(
                 gradient_passes.input_gradient(
-                    self.network, part, part_targets, of, through, self._booking, times_outputs=times_outputs
+                    network, part, part_targets, of, through, self._booking, times_outputs=times_outputs
                 )
                 for part, part_targets in zip(inputs.split(rows), targets.split(rows), strict=True)
             )
@@ -281,12 +292,27 @@ class Classifier:
 
         def compute() -> tuple[Tensor, Tensor]:
             rows = self.rows_for(inputs, gradients=True)
+            structure = self._structure_for_gradient(inputs, layer)
             return _pairs(
-                gradient_passes.layer_gradient(self._structure, part, part_targets, layer, of, self._booking)
+                gradient_passes.layer_gradient(structure, part, part_targets, layer, of, self._booking)
                 for part, part_targets in zip(inputs.split(rows), targets.split(rows), strict=True)
             )
 
         return self._cached(("layer", layer, of), inputs, targets, compute)
+
+    def _fold(self, inputs: Images) -> FoldedNorms | None:
+        """The network with folded normalisations, where that was asked for and is possible."""
+        self._choose_convention(inputs)
+        if self.folds_norms and (self._folded is None or not self._folded.stands_for(self.network)):
+            self._folded = fold_norms(self.network, inputs[:1])
+            self._folded_structure = None if self._folded is None else NetworkStructure(self._folded.network)
+        return self._folded
+
+    def _structure_for_gradient(self, inputs: Images, layer: str) -> NetworkStructure:
+        folded = self._fold(inputs)
+        if folded is None or self._folded_structure is None or layer in folded.convolutions:
+            return self._structure
+        return self._folded_structure
 
     def layer_features(self, inputs: Images, layer: str) -> Float[Tensor, "batch features rows columns"]:
         """The feature map of a layer, cached per tensor; a cached `layer_gradient` of any targets is used too."""
@@ -415,24 +441,33 @@ class Classifier:
         return self._booking(passes)
 
     def count_passes_of(self, variant: Classifier) -> Classifier:
-        """The variant, whose passes this classifier's ledgers count from now on."""
+        """The variant, whose passes this classifier's ledgers count from now on; its engine follows that of this one."""
         variant._ledgers = self._ledgers
+        variant.use_eager()
+        if self._variant_engine is not None:
+            variant._later = LaterEngine(self._variant_engine)
         return variant
 
-    def variant(self, module: nn.Module | Callable[[Tensor], Any], name: str, *, copied: bool = False) -> Classifier:
+    def variant(
+        self, module: nn.Module | Callable[[Tensor], Any], name: str, *, copied: bool = False, key: str | None = None
+    ) -> Classifier:
         """Another model with the inputs and settings of this classifier; this classifier's ledgers count its passes.
 
         Args:
             module: the other model.
             name: what is special about it; it follows the name of this classifier.
             copied: the module is a copy of this classifier's own that nobody else uses, so it is not copied again.
+            key: says exactly what was changed in the copy, so that the fingerprint follows from it and no weights are read.
         """
         name = f"{self.name}, {name}"
         if copied and isinstance(module, nn.Module):
             variant = copy.copy(self)
             variant.network = self.network.variant(frozen(module, self.device), name)
             variant.fitted_state, variant.rows, variant.gradient_rows = {}, None, None
-            variant.fingerprint = fingerprint(module, self.mean, self.std, self.head.key)
+            if key is None:
+                variant.fingerprint = fingerprint(module, self.mean, self.std, self.head.key)
+            else:
+                variant.fingerprint = hashlib.sha256(f"{self.fingerprint} {key}".encode()).hexdigest()[:16]
             variant._reset()
             return self.count_passes_of(variant)
         variant = Classifier(
@@ -447,6 +482,7 @@ class Classifier:
             precision=self.precision,
         )
         variant.outputs_stated, variant.target_name = self.outputs_stated, self.target_name
+        variant.folds_norms = self.folds_norms
         return self.count_passes_of(variant)
 
     def with_target(self, target: FurtherTarget, name: str) -> Classifier:
@@ -462,6 +498,24 @@ class Classifier:
         changed.target_name = name
         changed._reset()
         return changed
+
+    def with_folded_norms(self) -> Classifier:
+        """The same classifier, whose plain gradients come from a copy with batch normalisations folded into convolutions.
+
+        Passes without gradients, and methods with rules for single operations, use the model as it is.
+        """
+        changed = copy.copy(self)
+        changed.folds_norms = True
+        changed._reset()
+        return changed
+
+    def check_folded_norms(self, inputs: Images) -> None:
+        """Raises a SnellenError where normalisations are to be folded and none can be."""
+        if self.folds_norms and self._fold(inputs) is None:
+            raise SnellenError(
+                "--fold-norms folds batch normalisation into the convolution before it, but "
+                f"'{self.name}' has none that can be folded with the same outputs; leave it out"
+            )
 
     def check(self, inputs: Images, labels: Sequence[int | None] = ()) -> int:
         """The number of classes, from a pass of these inputs; raises a SnellenError if the model cannot be used."""
@@ -509,34 +563,65 @@ class Classifier:
         """The number of copies of this batch that fill one pass."""
         return max(1, self.rows_for(inputs) // len(inputs))
 
-    def compile_for(self, inputs: Images) -> str | None:
-        """Compiles the forward pass for full batches of this shape and uses it from now on; returns why if that fails."""
-        self.use_compiled = True
-        if self._compiled is not None or self._not_compiled is not None:
-            return self._not_compiled
-        if self.device.type == "cpu" and (missing := engines.compiler_missing()):
-            return missing
-        rows = self.rows_for(inputs)
-        if not self.network.convention.any_rows:
-            return "the model does not take batches of any size"
-        compiled = engines.compile_network(self.network, inputs, rows)
-        if isinstance(compiled, str):
-            self._not_compiled = compiled
-        else:
-            self._compiled = compiled
-        return self._not_compiled
+    def choose_engine(self, pictures: Images, passes: int, processes: int = 1) -> list[Trial]:
+        """The engines as tried for so many forward-only passes of such pictures, the fastest first; see `engines.trial`.
+
+        Args:
+            pictures: some inputs that are to be explained.
+            passes: how many passes of one image are planned.
+            processes: among how many processes they are divided.
+        """
+        batch = full_pass(pictures, self.rows_for(pictures))
+        trials = choose(self.network, batch, -(-passes // processes))
+        self._trials |= {self._trial_key(trial.name, pictures): trial for trial in trials if trial.engine is not None}
+        return trials
+
+    def try_engine(self, name: EngineName, pictures: Images) -> Trial:
+        """The engine prepared for such pictures, compared with eager outputs and measured."""
+        trial = try_engine(name, self.network, full_pass(pictures, self.rows_for(pictures)), timed=True)
+        self._trials[self._trial_key(name, pictures)] = trial
+        return trial
+
+    def use_engine(self, name: EngineName, pictures: Images, *, variant_rows: int | None = None) -> Trial:
+        """Computes forward-only passes of such pictures by this engine from now on, or eagerly where it cannot be used.
+
+        The engine is prepared once per shape of image, and its outputs are compared with eager ones.
+
+        Args:
+            name: of the engine.
+            pictures: some inputs that are to be explained.
+            variant_rows: the rows that each variant computes eagerly before the engine is prepared for it; None for all.
+        """
+        self.use_eager()
+        key = self._trial_key(name, pictures)
+        if key not in self._trials:
+            batch = full_pass(pictures, self.rows_for(pictures))
+            self._trials[key] = try_engine(name, self.network, batch) if name != "eager" else Trial(name=name)
+        self._engine = self._trials[key].engine
+        if self._engine is not None and variant_rows is not None:
+            self._variant_engine = VariantEngine(name, variant_rows)
+        return self._trials[key]
+
+    def use_eager(self) -> None:
+        """Computes all passes by the module itself from now on."""
+        self._engine = self._variant_engine = self._later = None
+
+    def _trial_key(self, name: EngineName, pictures: Images) -> tuple[Any, ...]:
+        return (name, *pictures.shape[1:])
 
     def _choose_convention(self, inputs: Images) -> None:
         """Decides how the model is called with images of this shape; this must come before any hook is set."""
         self.network.choose_convention(inputs, self.rows)
 
     def _forward(self, inputs: Tensor, through: Handler | None = None) -> Tensor:
+        if self._later is not None and through is None and self._later.is_due(len(inputs)):
+            self.use_engine(self._later.engine.name, inputs)
         if through is not None:  # no inference mode: the handler may use tensors of this pass in one with gradients
             with torch.no_grad(), self._booking(Passes(forward=len(inputs))), intercepting(self.module, through):
                 return self.network(inputs).to(inputs.device)
         with torch.inference_mode(), self._booking(Passes(forward=len(inputs))):
-            if self.use_compiled and self._compiled is not None and self._compiled.fits(inputs):
-                return self._compiled.logits(self.network, inputs)
+            if self._engine is not None and self._engine.fits(inputs):
+                return self._engine.logits(inputs)
             return self.network(inputs).to(inputs.device)
 
     def _booking(self, passes: Passes) -> contextlib.AbstractContextManager[None]:
@@ -550,7 +635,17 @@ class Classifier:
         self._reset()
 
 
-_NOT_PICKLED = {"_ledgers", "_cache", "_structure", "_compiled", "_not_compiled", "use_compiled"}
+_NOT_PICKLED = {
+    "_ledgers",
+    "_cache",
+    "_structure",
+    "_trials",
+    "_engine",
+    "_variant_engine",
+    "_later",
+    "_folded",
+    "_folded_structure",
+}
 
 
 def _pairs(parts: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from snellen.classifier import attention, engines, resume, tokens
+from snellen.classifier import arithmetic, attention, resume, tokens
 from snellen.classifier.cache import Cache
 from snellen.classifier.network import Network
 from snellen.classifier.operations import Operation, intercepting
@@ -159,7 +159,7 @@ class NetworkStructure:
             placed = self.network.convention.lay_out(activations.to(self.network.device))
             if layout.order != "channels-first":
                 placed = layout.put_back(placed, placed.new_empty(len(placed), 0, placed.shape[1]))
-            with engines.arithmetic(self.network.precision, self.network.device):
+            with arithmetic.in_precision(self.network.precision, self.network.device):
                 return rest(placed).to(activations.device)
 
         return run

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from snellen.classifier import engines
+from snellen.classifier import arithmetic
 from snellen.classifier.calling_convention import Convention, find_convention
 from snellen.classifier.graphs import Graph
 from snellen.classifier.heads import Head
@@ -29,7 +29,7 @@ class Network:
     """What the outputs mean."""
     device: torch.device
     """Where it runs."""
-    precision: engines.Precision
+    precision: arithmetic.Precision
     """The floating-point type of its passes."""
     convention: Convention = field(default_factory=Convention)
     """How it is called, and where its result holds the logits."""
@@ -67,7 +67,7 @@ class Network:
         return self._call(placed.clone() if placed is inputs else placed, self.convention)
 
     def _call(self, placed: Tensor, convention: Convention) -> Tensor:
-        with engines.arithmetic(self.precision, self.device), no_exit(f"'{self.name}'"):
+        with arithmetic.in_precision(self.precision, self.device), no_exit(f"'{self.name}'"):
             return convention.call(self._rows, placed)
 
     def _rows(self, placed: Tensor) -> Tensor:
@@ -90,7 +90,10 @@ class Network:
 
     def place(self, inputs: Tensor) -> Tensor:
         """The inputs on the module's device and in its memory layout; a function gets them on their own device."""
-        return self.convention.lay_out(inputs.to(self.device) if isinstance(self.run, nn.Module) else inputs)
+        # What is on its way to a graphics card need not be waited for: the passes that read it queue behind it.
+        to_card = self.device.type == "cuda" and not inputs.is_cuda
+        placed = inputs.to(self.device, non_blocking=to_card) if isinstance(self.run, nn.Module) else inputs
+        return self.convention.lay_out(placed)
 
     def choose_convention(self, inputs: Tensor, rows: int | None = None) -> None:
         """Finds the best convention for images of this shape, once per shape, in passes that no ledger counts.

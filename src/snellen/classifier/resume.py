@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-_QUERIES = {
+QUERIES = {
     "__get__", "dim", "size", "numel", "nelement", "ndimension", "stride", "is_floating_point", "is_complex", "__hash__",
     "is_contiguous", "element_size", "get_device", "storage_offset", "type", "__len__", "is_inference",
 }  # fmt: skip
@@ -71,7 +71,7 @@ class LayerToLogits:
         for call in self.calls:
             args, kwargs = _map(call.args, fill_in), _map(call.kwargs, fill_in)
             result = call.func(*args, **kwargs)
-            tensors.update(zip(call.results, _tensors(_changed(call.func, args, result)), strict=True))
+            tensors.update(zip(call.results, tensors_in(changed_tensors(call.func, args, result)), strict=True))
             for number in call.frees:
                 del tensors[number]
         return tensors[self.end]
@@ -157,21 +157,21 @@ class _Recorder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        arguments = list(_tensors((tuple(args), kwargs)))
+        arguments = list(tensors_in((tuple(args), kwargs)))
         if self.start is None:
             result = func(*args, **kwargs)
             if any(tensor in self.before for tensor in arguments):
-                for tensor in _tensors(_changed(func, args, result)):
+                for tensor in tensors_in(changed_tensors(func, args, result)):
                     self.before[tensor] = True
             return result
         recorded_args, recorded_kwargs = _map(tuple(args), self._placeholder), _map(kwargs, self._placeholder)
         result = func(*args, **kwargs)
-        results = list(_tensors(_changed(func, args, result)))
+        results = list(tensors_in(changed_tensors(func, args, result)))
         name = getattr(func, "__name__", "")
         follows = [tensor in self.numbers for tensor in arguments]
         if not results:
             # The model reads values here, and might take another branch with other values.
-            self.complete &= name in _QUERIES or not (any(follows) or name in _GRADIENT_MODES)
+            self.complete &= name in QUERIES or not (any(follows) or name in _GRADIENT_MODES)
             return result
         from_before = any(tensor in self.before and tensor not in self.numbers for tensor in arguments)
         argument_ids = {id(tensor) for tensor in arguments}
@@ -250,7 +250,7 @@ def _with_frees(calls: list[_Call], end: int) -> tuple[_Call, ...]:
     return tuple(reversed(reversed_calls))
 
 
-def _changed(func: Any, args: Any, result: Any) -> Any:
+def changed_tensors(func: Any, args: Any, result: Any) -> Any:
     """What a call writes to: its result, or the tensor whose items it sets."""
     return args[0] if func is Tensor.__setitem__ else result
 
@@ -278,7 +278,8 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors in nested tuples, lists, dictionaries and slices."""
     return (item for item in _leaves(value) if isinstance(item, Tensor))
 
 

@@ -28,7 +28,9 @@ def snapshot(model: nn.Module, device: torch.device) -> nn.Module:
 
 def frozen(module: nn.Module, device: torch.device) -> nn.Module:
     """The module itself in evaluation mode, without gradients; for modules that nobody else uses."""
-    module = module.to(device).eval()
+    module.eval()
+    if any(tensor.device != device for tensors in (module.parameters(), module.buffers()) for tensor in tensors):
+        module = module.to(device)
     for parameter in module.parameters():
         parameter.requires_grad_(False)
         parameter.grad = None

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from snellen.cli import options
+from snellen.cli import completion, options, terminal
+from snellen.errors import SnellenError
 
 app = typer.Typer()
 
 Runs = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Option("--run", metavar="RUN", help="a run folder; several of one model and the same images are joined"),
 ]
 
@@ -22,7 +23,12 @@ Runs = Annotated[
 @app.command()
 def card(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="a method, rise or rise(masks=500), or a card to read: FILE.md")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="a method, rise or rise(masks=500), or a card to read: FILE.md",
+            autocompletion=completion.names("methods"),
+        ),
     ],
     run: Runs = None,
     out: Annotated[Path, typer.Option(help="the folder to write into")] = Path("cards"),
@@ -34,31 +40,42 @@ def card(
     from snellen.cards.printed_card import printable
 
     if Path(name).suffix.lower() in (".md", ".json"):
-        Console().print(printable(files.read_card(Path(name))))
+        terminal.show(printable(files.read_card(Path(name))))
         return
     card_set = cards_of_runs(run, trust=trust) if run else None
     method_card = card_set.find(name) if card_set else files.card_without_run(name)
-    Console().print(printable(method_card, card_set.notes if card_set else ()))
+    terminal.show(printable(method_card, card_set.notes if card_set else ()))
     print(f"card: {', '.join(map(str, files.write_files(method_card, card_set, out)))}")
 
 
 @app.command()
 def compare(
-    methods: Annotated[list[str], typer.Argument(help="two or more methods of the run, by name")],
+    methods: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="METHOD", help="two or more methods of the run, by name", autocompletion=completion.names("methods")
+        ),
+    ],
     run: Runs = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="an HTML page to write it to as well")] = None,
+    json: options.Json = False,
     trust: options.Trust = False,
 ) -> None:
     """Put the cards of some methods side by side, attribute by attribute."""
     from snellen.cards.card_set import cards_of_runs
     from snellen.cards.compare import CardComparison
     from snellen.cards.compare_page import write_comparison
+    from snellen.cards.comparison_json import as_json
     from snellen.cards.printed_choice import PrintedComparison
 
+    options.refuse_json_file(methods, json=json)
     comparison = CardComparison.of(cards_of_runs(run or [], trust=trust), methods)
-    Console().print(PrintedComparison(comparison))
+    if json:
+        terminal.show_json(as_json(comparison))
+    else:
+        terminal.show(PrintedComparison(comparison))
     if out is not None:
-        print(f"written: {write_comparison(comparison, out)}")
+        print(f"written: {write_comparison(comparison, out)}", file=sys.stderr if json else sys.stdout)
 
 
 @app.command()
@@ -77,7 +94,7 @@ def recommend(
     profile: Annotated[
         str | None, typer.Option(help="start from a ready role, such as radiologist; `list` prints all")
     ] = None,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="a JSON file to write the choice to as well")] = None,
+    json: options.Json = False,
     trust: options.Trust = False,
 ) -> None:
     """Choose a method by what you need of it, with reasons; says so when none fits."""
@@ -85,10 +102,12 @@ def recommend(
     from snellen.cards.printed_choice import PrintedProfiles, PrintedRecommendation
     from snellen.cards.priorities import Priorities, profiles
     from snellen.cards.recommend import recommend as recommend_method
-    from snellen.cards.recommendation_json import write_json
+    from snellen.cards.recommendation_json import as_json
 
     if profile == "list":
-        Console().print(PrintedProfiles(profiles()))
+        if json:
+            raise SnellenError("--profile list prints all roles and has no JSON; leave out --json, or name one of the roles")
+        terminal.show(PrintedProfiles(profiles()))
         return
     priorities = Priorities.read(
         need=need or (),
@@ -100,9 +119,10 @@ def recommend(
         profile=profile,
     )
     recommendation = recommend_method(cards_of_runs(run or [], trust=trust), priorities)
-    Console().print(PrintedRecommendation(recommendation))
-    if json is not None:
-        print(f"written: {write_json(recommendation, json)}")
+    if json:
+        terminal.show_json(as_json(recommendation))
+    else:
+        terminal.show(PrintedRecommendation(recommendation))
 
 
 @app.command()

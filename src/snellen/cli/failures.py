@@ -14,8 +14,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from rich.console import Console
-
 from snellen.errors import InterruptionError, SnellenError, log_failure, short_repr, shorten
 
 UNEXPECTED, MISTAKE, INTERRUPTED = 1, 2, 130
@@ -86,5 +84,7 @@ def _interrupted(received: Sequence[int]) -> int:
 
 
 def _print_error(sentence: str) -> None:
+    from rich.console import Console
+
     text = " ".join(sentence.split())  # messages of libraries may have several lines
     Console(stderr=True, soft_wrap=True).print(f"snellen: {text}", style="red", highlight=False, markup=False)

@@ -2,30 +2,42 @@
 
 A command takes a group as a parameter: `def suite(model: ModelOptions, ...)`. The decorator `expand` shows typer the
 options of the group instead, and fills the group from the command line. The name of an option in a group is the name
-of the field of `snellen.runs.settings.Settings` that it sets.
+of the field of `snellen.runs.settings.Settings` that it sets; `heading` is what stands above the group in `--help`.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 import typer
 
+from snellen.cli import completion
 from snellen.errors import SnellenError
 
 Methods = Annotated[
-    str | None, typer.Option(help="comma-separated names, settings in brackets: rise(masks=500); your own code: mine.py:f")
+    str | None,
+    typer.Option(
+        help="comma-separated names, settings in brackets: rise(masks=500); your own code: mine.py:f",
+        autocompletion=completion.names("methods"),
+    ),
 ]
-Metrics = Annotated[str | None, typer.Option(help="comma-separated names, in the same form; your own code: mine.py:m")]
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        help="comma-separated names, in the same form; your own code: mine.py:m", autocompletion=completion.names("metrics")
+    ),
+]
 Seed = Annotated[int | None, typer.Option(help="changes every random draw")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps")]
 Workers = Annotated[int | None, typer.Option(help="processes to use")]
 Threads = Annotated[int | None, typer.Option(help="torch threads per process")]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON document instead, for programs")]
 Trust = Annotated[
     bool,
     typer.Option(
@@ -37,6 +49,8 @@ Trust = Annotated[
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
     """The classifier: of `run`, `suite`, `reproduce` and `explain`."""
+
+    heading: ClassVar = "The model"
 
     model: Annotated[
         str | None,
@@ -68,6 +82,8 @@ class ModelOptions:
 class PictureOptions:
     """How picture files become pixels: of all commands with `--images`."""
 
+    heading: ClassVar = "How picture files become pixels"
+
     window: Annotated[
         str | None, typer.Option(help="DICOM: centre,width of the values to show; the window of each file otherwise")
     ] = None
@@ -86,12 +102,22 @@ class PictureOptions:
 class EvaluationOptions:
     """The images, the run folder and the computer: of `run`, `suite` and `reproduce`."""
 
+    heading: ClassVar = "Images, run folder and computer"
+
     images: Annotated[
         str | None,
         typer.Option(
-            help="a folder of images or of a Hugging Face data set, .tar shards, zoo:photographs, zoo:digits or "
-            "zoo:digits-many"
+            help="a folder of images or of a Hugging Face data set, .tar shards, a .parquet manifest, the URL of any of "
+            "them, zoo:photographs, zoo:digits or zoo:digits-many"
         ),
+    ] = None
+    root: Annotated[
+        str | None,
+        typer.Option(help="the folder, or its URL, that the rows of a manifest are below; else that of the manifest"),
+    ] = None
+    check: Annotated[
+        str | None,
+        typer.Option(help="load all or only the first pictures before the run; decided from their number otherwise"),
     ] = None
     labels: Annotated[
         str | None, typer.Option(help="CSV with the columns file,label and perhaps group, such as a patient")
@@ -111,6 +137,8 @@ class EvaluationOptions:
 @dataclass(frozen=True, kw_only=True)
 class MetricOptions:
     """What is explained, and what metrics compare the maps with: of `run` and `suite`."""
+
+    heading: ClassVar = "What is explained, and what metrics compare with"
 
     target: Annotated[
         str | None,
@@ -143,7 +171,7 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
         if parameter.name in groups:
-            parameters += inspect.signature(groups[parameter.name], eval_str=True).parameters.values()
+            parameters += _under_heading(groups[parameter.name])
         else:
             parameters.append(parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY))
 
@@ -157,6 +185,17 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
 
     expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return expanded
+
+
+def _under_heading(group: Any) -> list[inspect.Parameter]:
+    """The options of a group, which `--help` lists under its heading."""
+    parameters = []
+    for parameter in inspect.signature(group, eval_str=True).parameters.values():
+        kind, option = get_args(parameter.annotation)
+        option = copy.copy(option)  # several groups and commands may share it
+        option.rich_help_panel = group.heading
+        parameters.append(parameter.replace(annotation=Annotated[kind, option]))
+    return parameters
 
 
 def to_settings(*groups: Any, **options: Any) -> dict[str, Any]:
@@ -185,6 +224,13 @@ def to_settings(*groups: Any, **options: Any) -> dict[str, Any]:
         if name in values and len(values[name]) != 2:
             raise SnellenError(f"--{name} is two numbers, {parts}, not {len(values[name])}")
     return values
+
+
+def refuse_json_file(names: Sequence[str], *, json: bool) -> None:
+    """Refuses a file behind `--json` where names are expected."""
+    for name in names:
+        if json and name.lower().endswith(".json"):
+            raise SnellenError(f"--json prints to the terminal and takes no file; write: snellen ... --json > '{name}'")
 
 
 def _named_paths(texts: list[str]) -> dict[str, str]:

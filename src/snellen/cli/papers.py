@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from snellen.cli import options
+from snellen.cli import options, terminal
 from snellen.cli.options import EvaluationOptions, ModelOptions, PictureOptions
 
 app = typer.Typer()
@@ -18,7 +17,7 @@ app = typer.Typer()
 @options.expand
 def reproduce_table(
     *,
-    table: Annotated[str, typer.Argument(help="zhang2024-table1 to zhang2024-table4, or cose2023-table1")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="zhang2024-table1 to zhang2024-table4, or cose2023-table1")],
     methods: Annotated[
         str | None,
         typer.Option(help="comma-separated names of the table's methods, or all; slow ones are left out otherwise"),
@@ -36,5 +35,5 @@ def reproduce_table(
     values = options.to_settings(model, evaluation, picture)
     names = methods.split(",") if methods else None
     comparison = reproduce(table, values, methods=names, variations=variations, observer=Live())
-    Console().print(ComparisonTable(comparison))
+    terminal.show(ComparisonTable(comparison))
     print(f"table: {comparison.write_csv(Path(values.get('out', f'runs/{table}')) / 'reproduce.csv')}")

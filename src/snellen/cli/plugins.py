@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.status import Status
+
+from snellen.cli import completion, options, terminal
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 app = typer.Typer()
 
 
 @app.command("list")
-def list_names(what: Annotated[str, typer.Argument(metavar="methods|metrics|conditions|models")]) -> None:
+def list_names(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            help="methods, metrics, conditions or models",
+            autocompletion=completion.words("methods", "metrics", "conditions", "models"),
+        ),
+    ],
+    json: options.Json = False,
+) -> None:
     """Print names, what they need and what they cite."""
-    from snellen.report.plugin_lists import listing
+    from snellen.catalogue.listed import document, kind_of
+    from snellen.catalogue.shipped import listed
 
-    Console().print(listing(what))
+    kind = kind_of(what)
+    entries = listed(kind)
+    if json:
+        terminal.show_json(document(kind, entries))
+        return
+    from snellen.catalogue.printed_list import PrintedList
+
+    terminal.show(PrintedList(entries))
 
 
 @app.command()
 def new(
-    kind: Annotated[str, typer.Argument(metavar="method|metric")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="method or metric", autocompletion=completion.words("method", "metric"))
+    ],
     name: Annotated[str, typer.Argument(help="lower-case words joined by hyphens: bright-edges")],
     out: Annotated[Path, typer.Option(help="the folder to write into")] = Path(),
 ) -> None:
@@ -42,30 +65,32 @@ def new(
 def check(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME...", help="methods and metrics: mine.py:MyMethod, package.module:f, rise(masks=50)"),
+        typer.Argument(metavar="NAME", help="methods and metrics: mine.py:MyMethod, package.module:f, rise(masks=50)"),
     ],
     good: Annotated[
         str | None, typer.Option(help="for a metric: a method that it must score better than --bad, on every image")
     ] = None,
     bad: Annotated[str | None, typer.Option(help="for a metric: a method that it must score worse")] = None,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="a JSON file to write the list to as well")] = None,
+    json: options.Json = False,
 ) -> None:
     """Try a method or metric against every rule of the contract, on small networks; exit code 1 if it breaks one."""
     from snellen.plugins.checks import CheckReport
-    from snellen.report.check_list import check_list, write_json
+    from snellen.report.check_list import check_list
 
+    options.refuse_json_file(names, json=json)
     reports = []
     for name in names:
-        with Console(stderr=True).status(f"checking {name}") as status:
+        with terminal.status(f"checking {name}") as status:
 
             def show(rule: str, index: int, count: int, name: str = name, status: Status = status) -> None:
                 status.update(f"checking {name}: {rule}, {index + 1} of {count}")
 
             report = CheckReport.of(name, good=good, bad=bad, on_progress=show)
-        Console().print(check_list(report))
+        if not json:
+            terminal.show(check_list(report))
         reports.append(report)
-    if json is not None:
-        print(f"written: {write_json(reports, json)}")
+    if json:
+        terminal.show_json([report.as_json() for report in reports])
     if any(report.failures for report in reports):
         raise typer.Exit(1)
 
@@ -82,9 +107,9 @@ def conform(
     from snellen.conformance import conform as compare
 
     names = [name.strip() for name in (neighbours or "").split(",") if name.strip()]
-    with Console(stderr=True).status("comparing") as status:
+    with terminal.status("comparing") as status:
         result = compare(names, on_progress=lambda name: status.update(f"comparing {name}"))
-    Console().print(result.table())
+    terminal.show(result.table())
     print("\n".join(result.counts()))
     if out is not None:
         out.write_text(result.markdown())

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
-from rich.console import Console
 
-from snellen.cli import options
+from snellen.cli import options, terminal
 from snellen.cli.options import EvaluationOptions, MetricOptions, ModelOptions, PictureOptions
 
 if TYPE_CHECKING:
@@ -17,12 +16,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
+RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="a run folder, or its URL: s3://bucket/runs/mine")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """Options of `run` alone."""
+
+    heading: ClassVar = "More settings of a run"
 
     condition: Annotated[
         str | None, typer.Option(help="changes all images first: rotation(degrees=45), resize(side=64), crop, mixup")
@@ -30,7 +31,26 @@ class RunOptions:
     unreadable: Annotated[str | None, typer.Option(help="refuse or skip images that cannot be read")] = None
     crop: Annotated[float | None, typer.Option(help="centre crop before resizing, as a share of the short side")] = None
     precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16; tried before it is used")] = None
-    compile: Annotated[bool | None, typer.Option(help="compile the forward pass; decided from the plan otherwise")] = None
+    engine: Annotated[
+        str | None, typer.Option(help="of forward-only passes: eager, compiled, onnxruntime; else the fastest by measuring")
+    ] = None
+    fold_norms: Annotated[
+        bool | None,
+        typer.Option(
+            "--fold-norms", help="gradients with batch normalisation folded into convolutions: faster, by rounding"
+        ),
+    ] = None
+    until: Annotated[
+        str | None,
+        typer.Option(help="settled: only as many images as each verdict needs; or 'precision 0.1', in standard deviations"),
+    ] = None
+    budget: Annotated[
+        str | None, typer.Option(help="spend so much where it decides most: 10m, 1h30m or '500000 passes'")
+    ] = None
+    keep_maps: Annotated[
+        str | None,
+        typer.Option(help="all, some (a sample, and the best and worst by each metric) or none: maps kept once scored"),
+    ] = None
     dask: Annotated[str | None, typer.Option(help="address of a Dask scheduler")] = None
 
 
@@ -38,7 +58,9 @@ class RunOptions:
 @options.expand
 def run(
     *,
-    settings: Annotated[Path | None, typer.Argument(help="a YAML or TOML file; options given here win over it")] = None,
+    settings: Annotated[
+        Path | None, typer.Argument(metavar="SETTINGS", help="a YAML or TOML file; options given here win over it")
+    ] = None,
     methods: options.Methods = None,
     metrics: options.Metrics = None,
     model: ModelOptions,
@@ -70,19 +92,19 @@ def resume(folder: RunFolder, trust: options.Trust = False) -> None:
     request = record.request
     if request is None:
         raise SnellenError(f"'{folder}' was made from Python objects; call snellen.evaluate(..., out='{folder}') again")
-    settings = Settings.of(request | {"out": str(folder)})
+    settings = Settings.of_request(request, out=folder)
     require_trust(Store(folder), record, EVERYTHING, trust=trust)
     _evaluate(settings, trust=trust)
 
 
 @app.command()
 def verify(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="a run folder, or one with run folders inside")],
+    folder: Annotated[str, typer.Argument(metavar="RUN", help="a run folder, or one with run folders inside")],
 ) -> None:
     """Compare every file of a run with its name or checksum; exit code 1 if something is damaged. Changes nothing."""
     from snellen.runs.verify import verify as verify_run
 
-    with Console(stderr=True).status("checking") as status:
+    with terminal.status("checking") as status:
         result = verify_run(folder, on_file=lambda path: status.update(f"checking {path}"))
     for problem in result.problems:
         print(problem)
@@ -101,7 +123,7 @@ def report(
     from snellen.runs import Run
 
     run = Run(folder)
-    Console().print(summary_table(run))
+    terminal.show(summary_table(run))
     print(run.report(out))
 
 
@@ -109,7 +131,7 @@ def report(
 @options.expand
 def explain(
     *,
-    photo: Annotated[Path, typer.Argument(help="an image file")],
+    photo: Annotated[Path, typer.Argument(metavar="PHOTO", help="an image file")],
     methods: options.Methods = None,
     model: ModelOptions,
     picture: PictureOptions,
@@ -131,11 +153,13 @@ def explain(
 
 
 def _evaluate(settings: Settings, *, trust: bool) -> None:
-    from snellen.report.summary_table import summary_table
-    from snellen.report.verdict_lines import next_command, verdict_lines
     from snellen.runs.progress import Live
 
     run = settings.run(Live(), trust=trust)
-    Console().print(summary_table(run), verdict_lines(run))
+    # Imported after the run, so that a refusal does not wait for them.
+    from snellen.report.summary_table import summary_table
+    from snellen.report.verdict_lines import next_command, verdict_lines
+
+    terminal.show(summary_table(run), verdict_lines(run))
     print(f"report: {run.report()}")
     print(f"next: {next_command(run)}")

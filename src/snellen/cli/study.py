@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from snellen.cli import options
+from snellen.cli import options, terminal
 
 if TYPE_CHECKING:
     from snellen.study.data import StudyData
@@ -55,9 +54,9 @@ def study_commands() -> None:
 def new(
     folder: Folder,
     protocol: Annotated[
-        Path | None, typer.Argument(metavar="[PROTOCOL]", help="a YAML file of settings; options given here win over it")
+        Path | None, typer.Argument(metavar="PROTOCOL", help="a YAML file of settings; options given here win over it")
     ] = None,
-    run: Annotated[Path | None, typer.Option(metavar="RUN", help="the run folder whose maps participants will see")] = None,
+    run: Annotated[str | None, typer.Option(metavar="RUN", help="the run folder whose maps participants will see")] = None,
     arms: Annotated[str | None, typer.Option(help="comma-separated methods of the run; none for no map")] = None,
     design: Annotated[str | None, typer.Option(help="between or within subjects")] = None,
     presentation: Annotated[str | None, typer.Option(help="overlay, side-by-side, map, comma-separated")] = None,
@@ -83,13 +82,13 @@ def new(
     values = Settings.read(protocol) if protocol else {}
     several = {"arms": arms, "presentation": presentation, "scales": scales, "languages": languages}
     values |= {name: split_names(text) for name, text in several.items() if text is not None}
-    single = {"design": design, "people": people, "seed": seed, "title": title, "run": run and str(run)}
+    single = {"design": design, "people": people, "seed": seed, "title": title, "run": run}
     values |= {name: value for name, value in single.items() if value is not None}
     values |= {"tasks": read_tasks(tasks)} if tasks is not None else {}
     if not values.get("run"):
         raise SnellenError("a study is made from a run; give --run RUN, a folder that `snellen run` wrote")
     study = make(values["run"], folder, values, observer=Live(), trust=trust)
-    Console().print(NewStudyTable(study))
+    terminal.show(NewStudyTable(study))
     print(f"study: {study.folder}; edit study.yaml, texts/ and questionnaires/ there")
     print(f"password for the experimenter's page, printed only now: {new_password(study.folder)}")
     print(f"next: snellen study check {folder}, then snellen study serve {folder}")
@@ -104,7 +103,7 @@ def check(folder: Folder) -> None:
 
     study = Study.read(folder)
     check_texts(study)
-    Console().print(StudyPreview(study))
+    terminal.show(StudyPreview(study))
 
 
 @app.command()
@@ -150,7 +149,7 @@ def status(folder: Folder, database: Database = None) -> None:
 
     study = Study.read(folder)
     with closing(AnswerStore.open(study, database)) as store:
-        Console().print(StudyStatus.of(study, store))
+        terminal.show(StudyStatus.of(study, store))
 
 
 @app.command()
@@ -279,7 +278,7 @@ def simulate(
             )
         )
         check = served.compare(simulation)
-    Console().print(SimulationSummary(simulation, check))
+    terminal.show(SimulationSummary(simulation, check))
     print(f"next: snellen study analyse {folder} --simulated")
     if check is not None and not check.clean:
         raise typer.Exit(1)
@@ -302,8 +301,8 @@ def power(
     from snellen.study.simulation.power import power as analyse_power
     from snellen.study.simulation.power_table import PowerTable
 
-    study, console = Study.read(folder), Console()
-    with console.status("simulating") as status:
+    study = Study.read(folder)
+    with terminal.status("simulating") as status:
         analysis = analyse_power(
             study,
             Effect.of(effect, study.protocol),
@@ -315,7 +314,7 @@ def power(
             seed=seed,
             on_progress=lambda step: status.update(f"simulating, {step}"),
         )
-    console.print(PowerTable(analysis))
+    terminal.show(PowerTable(analysis))
 
 
 @app.command()
@@ -328,7 +327,7 @@ def analyse(
         typer.Option(metavar="DIR", help="where the report goes; else STUDY/analysis or STUDY/simulated-analysis"),
     ] = None,
     run: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="a run of the same model and images: do its metrics predict people?")
+        str | None, typer.Option(metavar="RUN", help="a run of the same model and images: do its metrics predict people?")
     ] = None,
 ) -> None:
     """Analyse a study: who took part, how well they did, and whether arms differ or are equivalent, with intervals."""
@@ -339,9 +338,9 @@ def analyse(
     from snellen.study.folder import Study
     from snellen.study.joining.join import agreement_with
 
-    study, console = Study.read(folder), Console()
+    study = Study.read(folder)
     collected, erased = _collect(study, database, simulated=simulated)
-    with console.status("analysing the study") as status:
+    with terminal.status("analysing the study") as status:
         agreement = agreement_with(study, collected, Run(run)) if run else None
         analysis = analyse_study(
             study,
@@ -350,7 +349,7 @@ def analyse(
             erased=erased,
             on_progress=lambda step, number, steps: status.update(f"analysing, {number + 1} of {steps}: {step.lower()}"),
         )
-    console.print(AnalysisSummary(analysis))
+    terminal.show(AnalysisSummary(analysis))
     target = out or folder / ("simulated-analysis" if simulated else "analysis")
     print(f"report: {write_analysis(analysis, target)[0]}")
 
@@ -359,7 +358,7 @@ def analyse(
 def join(
     folder: Folder,
     run: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="a run of the same model and images; else the one it was made from")
+        str | None, typer.Option(metavar="RUN", help="a run of the same model and images; else the one it was made from")
     ] = None,
     database: Database = None,
     simulated: Simulated = False,
@@ -371,8 +370,8 @@ def join(
 
     study = Study.read(folder)
     collected, _ = _collect(study, database, simulated=simulated)
-    run_folder = run or Path(study.protocol.run)
-    Console().print(JoinSummary(*join_study(study, collected, run_folder)))
+    run_folder = run or study.protocol.run
+    terminal.show(JoinSummary(*join_study(study, collected, run_folder)))
     print(f"joined: {run_folder}/people; `snellen cards --run {run_folder}` shows it")
 
 

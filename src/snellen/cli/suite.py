@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from snellen.cli import options
+from snellen.cli import completion, options, terminal
 from snellen.cli.options import EvaluationOptions, MetricOptions, ModelOptions, PictureOptions
 
 app = typer.Typer()
@@ -23,7 +22,11 @@ def suite(
     ] = False,
     methods: options.Methods = None,
     metrics: Annotated[
-        str | None, typer.Option(help="only these metrics, comma-separated names; your own code: mine.py:m")
+        str | None,
+        typer.Option(
+            help="only these metrics, comma-separated names; your own code: mine.py:m",
+            autocompletion=completion.names("metrics"),
+        ),
     ] = None,
     model: ModelOptions,
     evaluation: EvaluationOptions,
@@ -40,7 +43,7 @@ def suite(
 
     values = options.to_settings(model, evaluation, picture, metric, methods=methods, metrics=metrics)
     grid = run_suite(subject(values, full=full), full=full, observer=Live(), trust=trust)
-    Console().print(PrintedGrid(grid))
+    terminal.show(PrintedGrid(grid))
     folder = Path(grid.run.folder)
     print(f"report: {write_report(grid.run, folder / 'report.html')}")
     print(f"suite: {write_suite(grid, folder / 'suite.html')}, {grid.write_csv(folder / 'suite.csv')}")

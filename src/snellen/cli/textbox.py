@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from snellen.cli import options
+from snellen.cli import options, terminal
 
 app = typer.Typer(
     help="Scenes and classifiers whose rule is known, so that a map can be right or wrong.",
@@ -44,17 +43,19 @@ def show(
 
     if setting is None and rule is None and model is None:
         every = draw_all_settings(background=background)
-        Console().print(settings_table({scenes.spec.name: scenes.spec.rule for scenes in every}))
+        terminal.show(settings_table({scenes.spec.name: scenes.spec.rule for scenes in every}))
         print(f"picture: {write_sheet(settings_sheet(every), out or default_path(None))}")
         return
     scenes = draw_rule_scenes(*find_spec_and_network(setting, rule, model, background), images=images)
-    Console().print(bucket_table(scenes))
+    terminal.show(bucket_table(scenes))
     print(f"picture: {write_sheet(setting_sheet(scenes), out or default_path(scenes))}")
 
 
 @app.command()
 def train(
-    setting: Annotated[str | None, typer.Argument(help="simple-fr, complex-cr2, …")] = None,
+    setting: Annotated[
+        str | None, typer.Argument(metavar="SETTING", help="one of the seven, such as simple-fr or complex-cr2")
+    ] = None,
     rule: Annotated[
         str | None, typer.Option(help="a rule of your own, \"if box2: box1 else: text == 'B'\", or a scene file (YAML)")
     ] = None,
@@ -91,7 +92,7 @@ def train(
     holds = []
     trained = train_all(specs, out, TrainingProgress(), images=images, seed=seed, device=device, threads=threads)
     for network, verification in trained:
-        Console().print(bucket_table(network, verification))
+        terminal.show(bucket_table(network, verification))
         print("\n".join(summary_lines(network, verification)))
         holds.append(verification.holds)
     if not all(holds):
@@ -159,7 +160,7 @@ def run_textbox(
             threads=threads,
             observer=Live(),
         )
-        Console().print(ClaimList(decide_variation_claims(result), chosen.title))
+        terminal.show(ClaimList(decide_variation_claims(result), chosen.title))
         print(f"tables, figure and page: {write_variation(result, out / 'studies' / chosen.name).parent}")
         return
     results = run_exam(
@@ -173,7 +174,7 @@ def run_textbox(
         observer=Live(),
         trust=trust,
     )
-    Console().print(ExamTable(results, chosen_reading))
+    terminal.show(ExamTable(results, chosen_reading))
     print(f"report: {write_report(results, out / 'report.html')}")
 
 
@@ -203,7 +204,7 @@ def audit(
 
     names = (split_names(text) if text else None for text in (settings, methods, metrics))
     result = audit_metrics(*names, images=images, out=out, observer=Live())
-    Console().print(AuditTable(result))
+    terminal.show(AuditTable(result))
     print(f"audit: {write_audit(result, out / 'audit.html')}, {result.write_csv(out / 'audit.csv')}")
     if markdown is not None:
         print(f"written: {write_markdown(result, markdown)}")

@@ -44,7 +44,7 @@ def is_sealed(facts: Any, mark: Any) -> bool:
     return expected is not None and isinstance(mark, str) and hmac.compare_digest(expected.encode(), mark.encode())
 
 
-def untrusted_folder(folder: Path, actions: Sequence[str]) -> SnellenError:
+def untrusted_folder(folder: object, actions: Sequence[str]) -> SnellenError:
     """The error for a folder that was not made by this user; `actions` say what opening it would execute."""
     *rest, last = actions
     what = f"{', '.join(rest)} and {last}" if rest else last

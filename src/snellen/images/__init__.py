@@ -5,7 +5,7 @@ from snellen.images.any_source import from_path as from_path
 from snellen.images.arrays import from_arrays as from_arrays
 from snellen.images.conditions import apply_condition as apply_condition
 from snellen.images.dataset import from_dataset as from_dataset
-from snellen.images.files import Entry as Entry
+from snellen.images.entries import Entry as Entry
 from snellen.images.files import from_entries as from_entries
 from snellen.images.files import from_files as from_files
 from snellen.images.folder import from_folder as from_folder

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from snellen.errors import SnellenError, short_repr
+from snellen.images.columns import Names
 from snellen.images.planes import channels_last
 from snellen.images.reading import Reading, check_shown
 from snellen.images.samples import Progress, Samples, as_findings, as_label, as_number, check_pixels, check_samples
@@ -31,7 +32,7 @@ class Arrays:
     """Class index or findings of each image."""
     truth: Array | None
     """All masks in one array."""
-    ids: tuple[str, ...]
+    ids: Names
     """Name of each image."""
     groups: tuple[str | None, ...]
     """Name of the group of each image, such as a patient."""
@@ -64,7 +65,7 @@ class Arrays:
             channels_last=self.channels_last,
             labels=tuple(self.labels[row] for row in rows),
             truth=None if self.truth is None else self.truth[rows],
-            ids=tuple(self.ids[row] for row in rows),
+            ids=self.ids.take(rows),
             groups=tuple(self.groups[row] for row in rows),
             numbers=tuple(self.numbers[row] for row in rows),
         )
@@ -125,7 +126,7 @@ def from_arrays(
         else (None,) * count
     )
     width = len(str(count - 1))
-    names = tuple(ids) if ids is not None else tuple(f"{place:0{width}d}" for place in range(count))
+    names = Names(ids if ids is not None else (f"{place:0{width}d}" for place in range(count)))
     group_names = (
         tuple(None if group is None else str(group) for group in _listed(groups)) if groups is not None else (None,) * count
     )

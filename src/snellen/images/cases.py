@@ -6,6 +6,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from snellen.images.columns import Digests, Names, index_array
 from snellen.images.samples import Samples, Source
 from snellen.types import Findings, Sample
 
@@ -16,19 +19,21 @@ class CaseSource:
 
     source: Source
     """Where the pictures are loaded from."""
-    cases: tuple[tuple[int, str, int], ...]
-    """Index in the source, id and target of each case."""
+    ids: Names
+    """Id of each case."""
+    pairs: np.ndarray
+    """Index in the source and target of each case."""
     grouped: bool
     """Whether cases of one picture form a group: they are not independent."""
 
     def load(self, index: int) -> Sample:
         """The case at this index."""
-        place, name, target = self.cases[index]
+        place, target = self.pairs[index].tolist()
         sample = self.source.load(place)
         present = sample.label.present if isinstance(sample.label, Findings) else (sample.label,)
         return replace(
             sample,
-            id=name,
+            id=self.ids[index],
             label=target if target in present else None,
             truth=sample.truths.get(target, sample.truth),
             truths={},
@@ -38,10 +43,14 @@ class CaseSource:
 
     def take(self, indices: Sequence[int]) -> CaseSource:
         """A source of these cases."""
-        chosen = [self.cases[index] for index in indices]
-        places = sorted({place for place, _, _ in chosen})
-        part = self.source.take(places)
-        return replace(self, source=part, cases=tuple((places.index(place), name, target) for place, name, target in chosen))
+        chosen = self.pairs[index_array(indices)]
+        places, rows = np.unique(chosen[:, 0], return_inverse=True)
+        return replace(
+            self,
+            source=self.source.take(places.tolist()),
+            ids=self.ids.take(indices),
+            pairs=np.stack([rows.reshape(-1), chosen[:, 1]], axis=1),
+        )
 
 
 def make_cases(samples: Samples, targets: Sequence[Sequence[int]], names: Sequence[str]) -> Samples:
@@ -53,18 +62,18 @@ def make_cases(samples: Samples, targets: Sequence[Sequence[int]], names: Sequen
         names: names of all targets.
     """
     several = any(len(row) > 1 for row in targets)
-    cases = [
-        (place, f"{name} [{names[target]}]" if several else name, target, digest)
-        for place, name, digest, row in zip(samples.places, samples.ids, samples.digests, targets, strict=True)
-        for target in row
-    ]
+    rows = [(row, target) for row, targets_of_row in enumerate(targets) for target in targets_of_row]
+    chosen = index_array([row for row, _ in rows])
+    ids = samples.ids.take(chosen)
+    if several:
+        ids = Names([f"{name} [{names[target]}]" for name, (_, target) in zip(ids, rows, strict=True)])
+    pairs = np.stack([samples.places[chosen], index_array([target for _, target in rows])], axis=1)
+    digests = (f"{samples.digests[row]} {target}" for row, target in rows)
     return replace(
         samples,
-        source=CaseSource(
-            source=samples.source, cases=tuple((place, name, target) for place, name, target, _ in cases), grouped=several
-        ),
-        ids=tuple(name for _, name, _, _ in cases),
-        places=tuple(range(len(cases))),
+        source=CaseSource(source=samples.source, ids=ids, pairs=pairs, grouped=several),
+        ids=ids,
+        places=np.arange(len(rows)),
         pictures=sum(bool(row) for row in targets),
-        digests=tuple(hashlib.sha256(f"{digest} {target}".encode()).hexdigest() for _, _, target, digest in cases),
+        digests=Digests(hashlib.sha256(text.encode()).hexdigest() for text in digests),
     )

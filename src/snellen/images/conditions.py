@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
 from snellen.errors import SnellenError
+from snellen.images.columns import Digests, index_array
 from snellen.images.samples import Samples, Source
 from snellen.images.transforms import move_pixels, rotation_index
 from snellen.plugins.registry import CONDITIONS, condition, label, spec, traits
@@ -159,49 +161,46 @@ class Conditioned:
     """The change."""
     seed: int
     """The run's seed."""
-    pairs: tuple[tuple[int, int | None], ...]
-    """Index of each sample in `source`, and that of its partner for conditions that mix two."""
+    pairs: np.ndarray
+    """Index of each sample in `source`, and that of its partner for conditions that mix two, otherwise -1."""
 
     def load(self, index: int) -> Sample:
         """The changed sample."""
-        place, other = self.pairs[index]
+        place, other = self.pairs[index].tolist()
         sample = self.source.load(place)
-        partner = None if other is None else self.source.load(other)
+        partner = None if other < 0 else self.source.load(other)
         return self.condition(sample, partner, rng=Rng(self.seed, (sample.id,), "/condition"))
 
     def take(self, indices: Sequence[int]) -> Conditioned:
         """A source of these samples and their partners."""
-        pairs = [self.pairs[index] for index in indices]
-        needed = list(dict.fromkeys(place for pair in pairs for place in pair if place is not None))
-        places = {place: index for index, place in enumerate(needed)}
-        new_pairs = tuple((places[first], None if other is None else places[other]) for first, other in pairs)
-        return Conditioned(source=self.source.take(needed), condition=self.condition, seed=self.seed, pairs=new_pairs)
+        pairs = self.pairs[index_array(indices)]
+        needed = np.unique(pairs[pairs >= 0])
+        new_pairs = np.where(pairs < 0, -1, np.searchsorted(needed, pairs))
+        return replace(self, source=self.source.take(needed.tolist()), pairs=new_pairs)
 
 
 def apply_condition(samples: Samples, condition: Any, *, seed: int) -> Samples:
     """The samples changed by a condition, written as in `rotation(degrees=45)`; their ids stay the same."""
     chosen: Condition = CONDITIONS.parse(condition)
-    others: list[int | None] = [None] * len(samples)
+    others = np.full(len(samples), -1)
     if traits(chosen).partner:
         if len(samples) < 2:
             raise SnellenError(f"{label(chosen)} mixes two pictures, but there is only '{samples.ids[0]}'; give more")
-        numbers = Rng(seed, tuple(samples.ids), "/condition").uniform("partner", (1,))
+        numbers = Rng(seed, tuple(samples.ids), "/condition").uniform("partner", (1,)).flatten().double().numpy()
         # Any of the others with equal probability: a step of 1 to n - 1 from the sample's own index.
-        steps = [1 + int(number * (len(samples) - 1)) for number in numbers.flatten().double().tolist()]
-        others = [(place + step) % len(samples) for place, step in enumerate(steps)]
-    pairs = tuple(
-        (samples.places[place], None if other is None else samples.places[other]) for place, other in enumerate(others)
+        others = (np.arange(len(samples)) + 1 + (numbers * (len(samples) - 1)).astype(np.int64)) % len(samples)
+    pairs = np.stack([samples.places, np.where(others < 0, -1, samples.places[others])], axis=1)
+    digests = (
+        [samples.digests[place], None if other < 0 else samples.digests[other]]
+        for place, other in enumerate(others.tolist())
     )
-    digests = [
-        [samples.digests[place], None if other is None else samples.digests[other]] for place, other in enumerate(others)
-    ]
     facts = [spec(chosen), traits(chosen).version, seed]
     return replace(
         samples,
         source=Conditioned(source=samples.source, condition=chosen, seed=seed, pairs=pairs),
-        places=tuple(range(len(samples))),
+        places=np.arange(len(samples)),
         description=f"{samples.description}, under {label(chosen)}",
-        digests=tuple(
+        digests=Digests(
             hashlib.sha256(json.dumps([*facts, sample_id, digest]).encode()).hexdigest()
             for sample_id, digest in zip(samples.ids, digests, strict=True)
         ),

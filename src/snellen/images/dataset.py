@@ -13,6 +13,7 @@ from torch import Tensor
 
 from snellen.errors import SnellenError, first_line
 from snellen.images.arrays import as_pixels
+from snellen.images.columns import Names
 from snellen.images.decoding import plain_image
 from snellen.images.geometry import AS_IS, Geometry
 from snellen.images.planes import channels_last
@@ -31,7 +32,7 @@ class DatasetItems:
     """How PIL images are cropped and resized."""
     channels: int
     """Number of channels of the classifier."""
-    ids: tuple[str, ...]
+    ids: Names
     """Name of each item."""
     numbers: bool = False
     """Whether labels are numbers."""
@@ -120,7 +121,7 @@ def from_dataset(
     if not count:
         raise SnellenError(f"'{type(dataset).__name__}' is empty")
     width = len(str(count - 1))
-    ids = tuple(f"{place:0{width}d}" for place in range(count))
+    ids = Names(f"{place:0{width}d}" for place in range(count))
     check_shown(show_channels, channels)
     samples = check_samples(
         DatasetItems(dataset=dataset, geometry=geometry, channels=channels, ids=ids, numbers=numbers),

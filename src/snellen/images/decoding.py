@@ -157,12 +157,17 @@ def brightest_of_16_bits(path: str | Path, content: io.BytesIO | None = None) ->
     return float(values.max()) / (1.0 if values.dtype == np.float32 else 255.0)
 
 
-def decode_mask(path: str | Path) -> np.ndarray:
-    """The pixels of a mask file that are not zero; for a JPEG, which blurs edges, those above 127."""
+def decode_mask(path: str | Path, content: io.BytesIO | None = None) -> np.ndarray:
+    """The pixels of a mask file that are not zero; for a JPEG, which blurs edges, those above 127.
+
+    Args:
+        path: of the file; only for messages where there is `content`.
+        content: what the file holds, where it is not on disk.
+    """
     path = Path(path)
     lossy = path.suffix.lower() in (".jpg", ".jpeg", ".jpe", ".jfif")
     try:
-        with _opened(path) as opened:
+        with _opened(path, content) as opened:
             _check_size(opened, path)
             image = ImageOps.exif_transpose(opened)
             if image.mode not in ("L", "1", "P", "I", "F") and not image.mode.startswith("I;16"):

@@ -1,15 +1,21 @@
-"""Samples from a folder of images, with class sub-folders or a table of labels, and with masks or boxes as truth."""
+"""Samples from a folder of images, on disk or on object storage, with labels, and with masks or boxes as truth."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+import pyarrow as pa
 
 from snellen.errors import SnellenError, nearest, short_repr
 from snellen.files.documents import is_unicode
+from snellen.files.remote import check_url, is_url, list_url
 from snellen.images import decoding, planes
-from snellen.images.files import Entry, from_entries
+from snellen.images.columns import text_array
+from snellen.images.entries import BOXES, below, findings_array, table_of, whole_labels
+from snellen.images.files import Files, from_table
 from snellen.images.geometry import Geometry
 from snellen.images.picture_file import is_picture
 from snellen.images.reading import AS_STORED, Reading
@@ -30,28 +36,31 @@ def from_folder(
     numbers: bool = False,
     reading: Reading = AS_STORED,
     unreadable: str = "refuse",
+    check: str | None = None,
     progress: Progress | None = None,
 ) -> Samples:
     """All images in a folder and its sub-folders, sorted by name; each is checked now and loaded when needed.
 
     Args:
-        path: the folder.
+        path: the folder, or its URL, such as s3://bucket/photos.
         geometry: how images are cropped and resized.
         channels: of the classifier: 3, 1 for greyscale, or any number for TIFF and .npy files.
         labels: a CSV with the columns file and label, or a column per finding, and optionally group (such as a patient; see
             `read_labels`). Without it, images in
             sub-folders are labelled by the first sub-folder: its name is a class index or a class name; other names are
             numbered in sorted order, which a note says.
-        masks: a folder with a mask of the same stem for each image that has a truth; pixels that are not zero are true.
+        masks: a folder, or its URL, with a mask of the same stem for each image that has a truth; pixels that are not zero
+            are true.
         boxes: a CSV with the columns file, x0, y0, x1, y1 in pixels of the upright original.
         classes: names of the classifier's classes.
         numbers: whether the classifier estimates a number: labels are then numbers, and sub-folders no labels.
         reading: how stored values become pixels.
         unreadable: "refuse" or "skip" files that cannot be decoded.
+        check: "all" or "first"; decided from their number where None (see `check_samples`).
         progress: called with (images checked, images in total).
     """
-    folder = Path(path)
-    if not folder.is_dir():
+    folder = check_url(path) if isinstance(path, str) and is_url(path) else Path(path)
+    if isinstance(folder, Path) and not folder.is_dir():
         what = "is a file, not a folder" if folder.exists() else "does not exist"
         raise SnellenError(f"'{folder}' {what}; give a folder of pictures")
     if masks is not None and boxes is not None:
@@ -70,30 +79,33 @@ def from_folder(
         label_of, groups = read_labels(labels, ids, classes, notes)
     else:
         label_of = _by_sub_folder(folder, ids, classes, notes)
-    mask_of = _masks(Path(masks), ids, notes) if masks is not None else {}
+    mask_of = _masks(masks, ids, notes) if masks is not None else {}
     boxes_of = read_boxes(boxes, ids) if boxes is not None else {}
-    entries = [
-        Entry(
-            id=sample_id,
-            path=os.path.abspath(folder / sample_id),
-            label=label_of.get(sample_id),
-            mask=mask_of.get(sample_id),
-            boxes=boxes_of.get(sample_id, ()),
-            group=groups.get(sample_id),
-            number=number_of.get(sample_id),
-        )
-        for sample_id in ids
-    ]
-    return from_entries(
-        entries,
+    names = text_array(ids)
+    stated = [label_of.get(sample_id) for sample_id in ids]
+    table = table_of(
+        id=names,
+        file=names,
+        label=whole_labels(stated),
+        findings=findings_array(stated),
+        mask=text_array(mask_of.get(sample_id) for sample_id in ids),
+        boxes=pa.array((list(map(list, boxes_of[name])) if boxes_of.get(name) else None for name in ids), BOXES),
+        group=text_array(groups.get(sample_id) for sample_id in ids),
+        number=pa.array((number_of.get(sample_id) for sample_id in ids), pa.float64()),
+    )
+    return from_table(
+        Files(table=table, root=_root(folder), geometry=geometry, channels=channels, reading=reading),
         f"'{folder}'",
-        geometry=geometry,
-        channels=channels,
-        reading=reading,
         unreadable=unreadable,
+        check=check,
         notes=notes,
         progress=progress,
     )
+
+
+def _root(folder: str | Path) -> str:
+    """The URL of a folder, or its absolute path, because a worker may run in another folder."""
+    return folder if isinstance(folder, str) else os.path.abspath(folder)
 
 
 def holds_pictures(folder: Path) -> bool:
@@ -101,7 +113,7 @@ def holds_pictures(folder: Path) -> bool:
     return bool(_pictures(folder)[0])
 
 
-def _pictures(folder: Path, *, masks: bool = False) -> tuple[list[str], int]:
+def _pictures(folder: str | Path, *, masks: bool = False) -> tuple[list[str], int]:
     """Sorted paths of images below the folder, and the number of other files there; hidden files are ignored.
 
     Arrays are images only where there are no others: an .npy file beside photographs is something else, such as a map.
@@ -110,6 +122,26 @@ def _pictures(folder: Path, *, masks: bool = False) -> tuple[list[str], int]:
     images: list[str] = []
     arrays: list[str] = []
     ignored = 0
+    for name in _files(folder):
+        suffix = posixpath.splitext(name)[1].lower()
+        if suffix in decoding.SUFFIXES or (not masks and is_picture(Path(folder) / name)):
+            images.append(name)
+        elif suffix in planes.ARRAYS and not masks:
+            arrays.append(name)
+        else:
+            ignored += 1
+    images, ignored = (images, ignored + len(arrays)) if images else (arrays, ignored)
+    for image in images:
+        if not is_unicode(image):
+            raise SnellenError(f"{short_repr(image)} in '{folder}' has a name that is not UTF-8; rename it")
+    return sorted(images), ignored
+
+
+def _files(folder: str | Path) -> Iterator[str]:
+    """Paths of all files below a folder that are not hidden."""
+    if isinstance(folder, str):
+        yield from (entry.name for entry in list_url(folder) if not any(map(_hidden, entry.name.split("/"))))
+        return
     visited: set[str] = set()
     for current, folders, files in os.walk(folder, followlinks=True):
         real = os.path.realpath(current)
@@ -118,22 +150,7 @@ def _pictures(folder: Path, *, masks: bool = False) -> tuple[list[str], int]:
             continue
         visited.add(real)
         folders[:] = [name for name in folders if not _hidden(name)]
-        for name in files:
-            if _hidden(name):
-                continue
-            path = Path(current) / name
-            suffix = path.suffix.lower()
-            if suffix in decoding.SUFFIXES or (not masks and is_picture(path)):
-                images.append(path.relative_to(folder).as_posix())
-            elif suffix in planes.ARRAYS and not masks:
-                arrays.append(path.relative_to(folder).as_posix())
-            else:
-                ignored += 1
-    images, ignored = (images, ignored + len(arrays)) if images else (arrays, ignored)
-    for image in images:
-        if not is_unicode(image):
-            raise SnellenError(f"{short_repr(image)} in '{folder}' has a name that is not UTF-8; rename it")
-    return sorted(images), ignored
+        yield from ((Path(current) / name).relative_to(folder).as_posix() for name in files if not _hidden(name))
 
 
 def _hidden(name: str) -> bool:
@@ -141,7 +158,7 @@ def _hidden(name: str) -> bool:
 
 
 def _by_sub_folder(
-    folder: Path, ids: Sequence[str], classes: Sequence[str] | None, notes: list[str]
+    folder: str | Path, ids: Sequence[str], classes: Sequence[str] | None, notes: list[str]
 ) -> dict[str, int | None]:
     """Labels from the first sub-folder of each image; none if no image is in a sub-folder."""
     inside = [sample_id for sample_id in ids if "/" in sample_id]
@@ -158,12 +175,13 @@ def _by_sub_folder(
     return {sample_id: numbers[sample_id.split("/")[0]] for sample_id in inside}
 
 
-def _numbers(folder: Path, names: Sequence[str], classes: Sequence[str] | None, notes: list[str]) -> dict[str, int]:
+def _numbers(folder: str | Path, names: Sequence[str], classes: Sequence[str] | None, notes: list[str]) -> dict[str, int]:
     if all(name.isdecimal() for name in names):
         for name in names:
             if classes is not None and int(name) >= len(classes):
+                place = below(str(folder), name)
                 raise SnellenError(
-                    f"the sub-folder '{folder / name}' means class {name}, but classes go from 0 to {len(classes) - 1}"
+                    f"the sub-folder '{place}' means class {name}, but classes go from 0 to {len(classes) - 1}"
                 )
         return {name: int(name) for name in names}
     index_of = ClassIndices(classes or ())
@@ -171,8 +189,9 @@ def _numbers(folder: Path, names: Sequence[str], classes: Sequence[str] | None, 
     if not unknown:
         return {name: index_of[name] for name in names}
     if classes is not None and len(names) != len(classes):
+        place = below(str(folder), unknown[0])
         raise SnellenError(
-            f"the sub-folder '{folder / unknown[0]}' is no class of this classifier{nearest(unknown[0], classes)}; "
+            f"the sub-folder '{place}' is no class of this classifier{nearest(unknown[0], classes)}; "
             "name sub-folders by class name or index, or give a CSV of labels"
         )
     examples = ", ".join(f"{name} = {place}" for place, name in enumerate(names[:3]))
@@ -181,9 +200,10 @@ def _numbers(folder: Path, names: Sequence[str], classes: Sequence[str] | None, 
     return {name: place for place, name in enumerate(names)}
 
 
-def _masks(folder: Path, ids: Sequence[str], notes: list[str]) -> dict[str, str]:
+def _masks(place: str | Path, ids: Sequence[str], notes: list[str]) -> dict[str, str]:
     """The mask file of each image that has one: same path or same name, apart from the suffix."""
-    if not folder.is_dir():
+    folder = check_url(place) if isinstance(place, str) and is_url(place) else Path(place)
+    if isinstance(folder, Path) and not folder.is_dir():
         raise SnellenError(f"'{folder}' is not a folder of masks")
     by_stem: dict[str, str] = {}
     for picture in _pictures(folder, masks=True)[0]:
@@ -203,7 +223,7 @@ def _masks(folder: Path, ids: Sequence[str], notes: list[str]) -> dict[str, str]
                 f"'{owner[match]}' and '{sample_id}' would share the mask '{by_stem[match]}'; give each its own stem"
             )
         owner[match] = sample_id
-        mask_of[sample_id] = os.path.abspath(folder / by_stem[match])
+        mask_of[sample_id] = below(_root(folder), by_stem[match])
     if not mask_of:
         raise SnellenError(
             f"no mask in '{folder}' has the same stem as a picture, such as '{os.path.splitext(ids[0])[0]}.png'"

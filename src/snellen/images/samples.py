@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from snellen.errors import SnellenError, short_repr
+from snellen.images.columns import Digests, Names, index_array
 from snellen.types import Findings, Sample
+
+if TYPE_CHECKING:
+    from snellen.images.identity import Identified
 
 Progress = Callable[[int, int], None]
 """Called with (images checked, images in total)."""
@@ -36,19 +40,31 @@ class Source(Protocol):
         ...
 
 
+@runtime_checkable
+class Fetching(Source, Protocol):
+    """A source that can fetch several samples at the same time."""
+
+    def fetched(self, places: Sequence[int]) -> tuple[Source, int]:
+        """The same source with the first samples of these places at hand, and how many they are: at least one."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Samples(Sequence[Sample]):
-    """A sequence of samples that are loaded one by one. It can be pickled; `take` makes smaller parts of it."""
+    """A sequence of samples that are loaded one by one. It can be pickled; `take` makes smaller parts of it.
+
+    Ids and checksums are held in arrays, so that a list of a million pictures takes about 100 MB.
+    """
 
     source: Source
     """Where the samples are loaded from."""
-    ids: tuple[str, ...]
+    ids: Names
     """Name of each sample."""
-    places: tuple[int, ...]
+    places: np.ndarray
     """Index of each sample in the source."""
     description: str
     """Where the samples come from."""
-    digests: tuple[str, ...]
+    digests: Digests
     """Checksum of each sample."""
     skipped: tuple[tuple[str, str], ...] = ()
     """Id of each image that was skipped, and the reason."""
@@ -58,6 +74,8 @@ class Samples(Sequence[Sample]):
     """Number of pictures, where a sample is one of several cases of a picture."""
     show_channels: tuple[int, ...] | None = None
     """Channels that pages show, counted from 1 (see `Reading`)."""
+    shape: tuple[int, ...] | None = None
+    """Shape of every image, where not all were loaded to check that; others are refused when they are loaded."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -71,22 +89,38 @@ class Samples(Sequence[Sample]):
     def __getitem__(self, index: int | slice) -> Sample | Samples:
         if isinstance(index, slice):
             return self.take(range(len(self))[index])
-        return self.source.load(self.places[index])
+        return self._checked(self.source.load(int(self.places[index])))
+
+    def __iter__(self) -> Iterator[Sample]:
+        for sample in readable(self.source, self.places.tolist()):
+            if isinstance(sample, UnreadablePictureError):
+                raise sample
+            yield self._checked(sample)
 
     def take(self, indices: Iterable[int]) -> Samples:
-        """These samples only. Files and arrays stay as they are; items of a torch Dataset are loaded."""
-        chosen = list(indices)
+        """These samples only. Files and arrays stay as they are; items of a torch Dataset are loaded.
+
+        As many samples as there are, such as all in another order, stay on the same source, which costs little.
+        """
+        chosen = index_array(indices if isinstance(indices, Sequence | np.ndarray) else list(indices))
+        chosen = np.where(chosen < 0, chosen + len(self), chosen)
+        whole = len(chosen) == len(self)
         return replace(
             self,
-            source=self.source.take([self.places[index] for index in chosen]),
-            ids=tuple(self.ids[index] for index in chosen),
-            places=tuple(range(len(chosen))),
-            digests=tuple(self.digests[index] for index in chosen),
+            source=self.source if whole else self.source.take(self.places[chosen].tolist()),
+            ids=self.ids.take(chosen),
+            places=self.places[chosen] if whole else np.arange(len(chosen)),
+            digests=self.digests.take(chosen),
         )
 
     def digest(self, index: int) -> str:
         """Checksum of the pixels, label and truth of this sample."""
         return self.digests[index]
+
+    def _checked(self, sample: Sample) -> Sample:
+        if self.shape is not None and tuple(sample.image.shape) != self.shape:
+            raise _of_another_size("the first picture", self.shape, sample.id, tuple(sample.image.shape))
+        return sample
 
     def describe(self) -> str:
         """A line for reports: number of images, where they come from, number of skipped ones."""
@@ -110,6 +144,23 @@ class InMemory:
     def take(self, indices: Sequence[int]) -> InMemory:
         """Copies of these samples: pickling a slice of a large tensor would pickle the whole tensor."""
         return InMemory(tuple(_copied(self.samples[index]) for index in indices))
+
+
+def readable(source: Source, places: Iterable[int]) -> Iterator[Sample | UnreadablePictureError]:
+    """The samples at these places of a source, one after the other, or why a picture cannot be read.
+
+    Where a source can fetch several at once, as from object storage, it does.
+    """
+    remaining = list(places)
+    while remaining:
+        part, count = source.fetched(remaining) if isinstance(source, Fetching) else (source, len(remaining))
+        for place in remaining[:count]:
+            try:
+                sample: Sample | UnreadablePictureError = part.load(place)
+            except UnreadablePictureError as problem:
+                sample = problem
+            yield sample
+        remaining = remaining[count:]
 
 
 def _copied(sample: Sample) -> Sample:
@@ -138,64 +189,103 @@ def _add(content: hashlib._Hash, tensor: Tensor) -> None:
     content.update(tensor.contiguous().numpy().tobytes())
 
 
+CHECKED = 20_000
+"""Most pictures of a list that are all loaded first, where nothing else is asked for."""
+
+FIRST = 64
+"""How many pictures are loaded first of longer lists."""
+
+
+def checks_all(count: int, check: str | None, unreadable: str = "refuse") -> bool:
+    """Whether all of so many pictures are loaded first, rather than the first ones."""
+    if check not in (None, "all", "first"):
+        raise SnellenError(f"check is 'all' or 'first', not {check!r}")
+    if check == "first" and unreadable == "skip":
+        raise SnellenError("to skip pictures that cannot be read, all must be read first; leave out --check first")
+    return check == "all" or (check is None and (count <= CHECKED or unreadable == "skip"))
+
+
 def check_samples(
     source: Source,
     ids: Sequence[str],
     description: str,
     *,
     unreadable: str = "refuse",
+    check: str | None = "all",
+    identify: Callable[[], Identified] | None = None,
     notes: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Samples:
     """Samples of a source; each is loaded once now, so that mistakes are found before anything is computed.
+
+    Of a long list, or where `check` is "first", only the first pictures are loaded. The others are identified by what is
+    known about their files, which a note says, and mistakes in them are found by whoever loads them.
 
     Args:
         source: where samples are loaded from.
         ids: names of the samples; each must be unique.
         description: where they come from, for reports.
         unreadable: "refuse" or "skip" files that cannot be decoded.
+        check: "all" or "first"; None loads all of at most `CHECKED`.
+        identify: identifies the samples without loading them; all are loaded without it.
         notes: sentences for the user, stored with the samples.
         progress: called with (images checked, images in total).
     """
     if unreadable not in ("refuse", "skip"):
         raise SnellenError(f"unreadable is 'refuse' or 'skip', not {unreadable!r}")
-    if len(set(ids)) != len(ids):
-        duplicate = next(sample_id for sample_id in ids if list(ids).count(sample_id) > 1)
+    names = ids if isinstance(ids, Names) else Names(ids)
+    if (duplicate := names.duplicate()) is not None:
         raise SnellenError(f"the sample id '{duplicate}' occurs twice; every sample needs its own")
+    if identify is not None and not checks_all(len(names), check, unreadable):
+        return _first_checked(identify(), names, description, notes, progress)
     places: list[int] = []
     digests: list[str] = []
     problems: list[tuple[str, str]] = []
     first: tuple[str, tuple[int, ...]] | None = None
-    for place, sample_id in enumerate(ids):
-        try:
-            sample = source.load(place)
-        except UnreadablePictureError as problem:
-            problems.append((sample_id, str(problem)))
+    for place, (sample_id, sample) in enumerate(zip(names, readable(source, range(len(names))), strict=True)):
+        if isinstance(sample, UnreadablePictureError):
+            problems.append((sample_id, str(sample)))
         else:
             shape = tuple(sample.image.shape)
             if first is not None and shape != first[1]:
-                raise SnellenError(
-                    f"'{first[0]}' is {_size(first[1])} and '{sample_id}' is {_size(shape)}; "
-                    "all pictures must have one size: give the side that the classifier takes, such as --size 224 "
-                    "(in Python geometry=Geometry((224, 224)) of the Classifier)"
-                )
+                raise _of_another_size(f"'{first[0]}'", first[1], sample_id, shape)
             first = first or (sample_id, shape)
             places.append(place)
             digests.append(digest(sample))
         if progress is not None:
-            progress(place + 1, len(ids))
+            progress(place + 1, len(names))
     if problems and (unreadable == "refuse" or not places):
-        more = f" (and {len(problems) - 1} more of {len(ids)} pictures cannot be used)" if len(problems) > 1 else ""
+        more = f" (and {len(problems) - 1} more of {len(names)} pictures cannot be used)" if len(problems) > 1 else ""
         remedy = "repair or remove it, or skip unreadable pictures" if places else "nothing is left to explain"
         raise SnellenError(f"{problems[0][1]}{more}; {remedy}")
     return Samples(
         source=source,
-        ids=tuple(ids[place] for place in places),
-        places=tuple(places),
+        ids=names.take(places),
+        places=index_array(places),
         description=description,
-        digests=tuple(digests),
+        digests=Digests(digests),
         skipped=tuple(problems),
         notes=tuple(notes),
+    )
+
+
+def _first_checked(
+    identified: Identified, names: Names, description: str, notes: Sequence[str], progress: Progress | None
+) -> Samples:
+    """Samples of which only the first are loaded."""
+    first = check_samples(identified.source, names[:FIRST], description, progress=progress)
+    note = (
+        f"the first {len(first)} of {len(names):,} pictures were checked, and all are identified by {identified.words}, "
+        "not by their pixels; --check all reads every picture first"
+    )
+    return Samples(
+        source=identified.source,
+        ids=names,
+        places=np.arange(len(names)),
+        description=description,
+        digests=identified.digests,
+        notes=(*notes, note),
+        shape=tuple(first[0].image.shape),
     )
 
 
@@ -301,6 +391,13 @@ def as_findings(row: Iterable[Any], name: str) -> Findings:
         present=tuple(place for place, value in enumerate(values) if value is True),
         absent=tuple(place for place, value in enumerate(values) if value is False),
         columns=len(values),
+    )
+
+
+def _of_another_size(first: str, size: Sequence[int], name: str, other: Sequence[int]) -> SnellenError:
+    return SnellenError(
+        f"{first} is {_size(size)} and '{name}' is {_size(other)}; all pictures must have one size: give the side that the "
+        "classifier takes, such as --size 224 (in Python geometry=Geometry((224, 224)) of the Classifier)"
     )
 
 

@@ -1,14 +1,18 @@
-"""CSV files with labels and boxes of images."""
+"""CSV files, on disk or on object storage, with labels and boxes of images."""
 
 from __future__ import annotations
 
 import csv
+import io
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from snellen.errors import SnellenError, nearest
+from snellen.files.remote import is_url, read_url
 from snellen.images.geometry import Box
 from snellen.images.samples import as_finding, as_number
 from snellen.types import Findings
@@ -28,7 +32,7 @@ def read_labels(
         classes: names of the classes.
         notes: sentences for the user are added here.
     """
-    path = Path(path)
+    path = str(path)
     find = _finder(ids, path)
     index_of = ClassIndices(classes or ())
     headings = _headings(path)
@@ -68,7 +72,7 @@ def read_labels(
     return {sample_id: _joined(stated, f"'{path}': '{sample_id}'") for sample_id, stated in labels.items()}, groups
 
 
-def _unused_columns(path: Path, headings: Sequence[str], findings: Mapping[str, int], classes: Sequence[str]) -> list[str]:
+def _unused_columns(path: str, headings: Sequence[str], findings: Mapping[str, int], classes: Sequence[str]) -> list[str]:
     """What a table with a column per finding leaves unknown, and which of its columns are no classes."""
     absent = [name for index, name in enumerate(classes) if index not in findings.values()]
     others = [name for name in headings if name not in (*findings, "file", "group")]
@@ -96,7 +100,7 @@ def read_numbers(
         ids: the images, by their paths in the folder.
         names: the name of the model's output.
     """
-    path = Path(path)
+    path = str(path)
     find = _finder(ids, path)
     outputs = ClassIndices(names or ())
     others = [name for name in _headings(path) if name not in ("file", "group")]
@@ -120,7 +124,7 @@ def read_numbers(
     return numbers, groups
 
 
-def _refuse_missing(path: Path, ids: Sequence[str], rows: Collection[str]) -> None:
+def _refuse_missing(path: str, ids: Sequence[str], rows: Collection[str]) -> None:
     missing = [sample_id for sample_id in ids if sample_id not in rows]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -140,9 +144,9 @@ def _joined(stated: Sequence[int | Findings | None], owner: str) -> int | Findin
 
 def read_boxes(path: str | Path, ids: Sequence[str]) -> dict[str, tuple[Box, ...]]:
     """The boxes of images from a CSV with the columns file, x0, y0, x1, y1; a file may have several rows."""
-    find = _finder(ids, Path(path))
+    find = _finder(ids, str(path))
     boxes: dict[str, tuple[Box, ...]] = {}
-    for line, row in _rows(Path(path), ("file", "x0", "y0", "x1", "y1")):
+    for line, row in _rows(str(path), ("file", "x0", "y0", "x1", "y1")):
         sample_id = find(row["file"], line)
         try:
             x0, y0, x1, y1 = (float(row[key]) for key in ("x0", "y0", "x1", "y1"))
@@ -206,17 +210,38 @@ def _label(text: str, classes: Sequence[str] | None, index_of: ClassIndices, whe
     return index_of[text]
 
 
-def _headings(path: Path) -> list[str]:
+def label_in_cell(text: str, classes: Sequence[str] | None, where: str) -> int | Findings | None:
+    """The label that a cell states: a class index or name, or several with `;`, `|` or `,` between them.
+
+    Args:
+        text: the cell.
+        classes: names of the classes.
+        where: names the cell in error messages.
+    """
+    return _joined(_labels(text, classes, ClassIndices(classes or ()), where), where)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[TextIO]:
+    """The text of a file or of an object."""
+    if is_url(path):
+        yield io.StringIO(read_url(path).decode("utf-8-sig"), newline="")
+        return
+    with open(path, newline="", encoding="utf-8-sig") as opened:
+        yield opened
+
+
+def _headings(path: str) -> list[str]:
     """The column names of a CSV file."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as opened:
+        with _opened(path) as opened:
             return next(csv.reader(opened, skipinitialspace=True), [])
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
         raise _unreadable(path, problem) from None
 
 
 def _rows(
-    path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, remedy: str = ""
+    path: str, columns: Sequence[str], optional: Sequence[str] = (), *, remedy: str = ""
 ) -> list[tuple[int, dict[str, str]]]:
     headings = _headings(path)
     missing = [name for name in columns if name not in headings]
@@ -226,7 +251,7 @@ def _rows(
             f"{'' if missing[0] == 'file' else remedy}"
         )
     try:
-        with path.open(newline="", encoding="utf-8-sig") as opened:
+        with _opened(path) as opened:
             reader = csv.DictReader(opened, skipinitialspace=True)
             rows = []
             for row in reader:
@@ -241,12 +266,12 @@ def _rows(
         raise _unreadable(path, problem) from None
 
 
-def _unreadable(path: Path, problem: Exception) -> SnellenError:
+def _unreadable(path: str, problem: Exception) -> SnellenError:
     reason = problem.strerror if isinstance(problem, OSError) else problem
     return SnellenError(f"'{path}' cannot be read as a CSV file ({reason})")
 
 
-def _finder(ids: Sequence[str], path: Path) -> Callable[[str, int], str]:
+def _finder(ids: Sequence[str], path: str) -> Callable[[str, int], str]:
     """A function that finds an image by its path in the folder, or by its name if that is unique."""
     paths = set(ids)
     by_name: dict[str, list[str]] = {}

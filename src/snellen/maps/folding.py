@@ -30,8 +30,8 @@ def unit_mask(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch
     The order (magnitude first, then scaling) is that of the published code of Zhang et al. 2024.
     """
     magnitude = maps.abs()
-    low = magnitude.amin(dim=(1, 2), keepdim=True)
-    return (magnitude - low) / (magnitude.amax(dim=(1, 2), keepdim=True) - low)
+    low, high = (ends.view(-1, 1, 1) for ends in magnitude.flatten(1).aminmax(dim=1))
+    return (magnitude - low) / (high - low)
 
 
 def mass(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch height width"]:

@@ -7,10 +7,10 @@ from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
-from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional
 
+from snellen.maps.sorted_rows import mean_ranks
 from snellen.types import Maps
 
 Masks = Bool[Tensor, "batch height width"]
@@ -119,15 +119,27 @@ def spearman(first: Maps, second: Maps, *, within: Masks | None = None) -> Float
 def correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
     """Pearson correlation of each pair of rows over columns without NaN; NaN if a row is constant."""
     a, b = first.double(), second.double()
-    defined = ~(a.isnan() | b.isnan())
-    a, b = a.masked_fill(~defined, torch.nan), b.masked_fill(~defined, torch.nan)
-    a, b = (values - values.nanmean(dim=1, keepdim=True) for values in (a, b))
-    sizes = a.square().nansum(dim=1).sqrt() * b.square().nansum(dim=1).sqrt()
+    missing = a.isnan() | b.isnan()
+    count = a.new_full((len(a), 1), a.shape[1])
+    if bool(missing.any()):  # what is missing counts as zero, before and after the mean is subtracted
+        count -= missing.sum(dim=1, keepdim=True)
+        a, b = a.masked_fill(missing, 0.0), b.masked_fill(missing, 0.0)
+        largest_a, largest_b = _largest(a), _largest(b)
+        a, b = ((values - values.sum(dim=1, keepdim=True) / count).masked_fill(missing, 0.0) for values in (a, b))
+    else:
+        largest_a, largest_b = _largest(a), _largest(b)
+        a, b = (values - values.mean(dim=1, keepdim=True) for values in (a, b))
+    sizes = torch.linalg.vector_norm(a, dim=1) * torch.linalg.vector_norm(b, dim=1)
+    products: Tensor = torch.linalg.vecdot(a, b) / sizes
     # Rounding leaves tiny differences in a constant row; relative to its size they do not count.
-    is_flat = [values.nan_to_num().abs().amax(dim=1) <= 1e-12 * row.double().abs().nan_to_num().amax(dim=1)
-             for values, row in ((a, first), (b, second))]  # fmt: skip
-    products: Tensor = (a * b).nansum(dim=1) / sizes
-    return products.clamp(-1, 1).masked_fill(is_flat[0] | is_flat[1] | (defined.sum(dim=1) < 2), torch.nan)
+    is_flat = [_largest(values) <= 1e-12 * size for values, size in ((a, largest_a), (b, largest_b))]
+    return products.clamp(-1, 1).masked_fill(is_flat[0] | is_flat[1] | (count.squeeze(1) < 2), torch.nan)
+
+
+def _largest(rows: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
+    """The largest magnitude of each row."""
+    low, high = rows.aminmax(dim=1)
+    return torch.maximum(-low, high)
 
 
 def rank_correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
@@ -139,8 +151,3 @@ def _rows(maps: Maps, within: Masks | None) -> Float[Tensor, "batch n"]:
     values = maps.double()
     values = values.masked_fill(values.isnan().any(dim=2).any(dim=1).view(-1, 1, 1), torch.nan)
     return (values if within is None else values.masked_fill(~within, torch.nan)).flatten(1)
-
-
-def mean_ranks(rows: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
-    """The rank of each value in its row, 1 for the smallest; equal values get their mean rank; NaN stays NaN."""
-    return torch.from_numpy(rankdata(rows.numpy(), axis=1, nan_policy="omit"))

@@ -106,8 +106,8 @@ class Adcc(CurveMetric, SharedPasses):
 
 def _coherency(case: Case, fill: Fill, rng: Rng) -> Float[Tensor, " batch"]:
     def compute() -> Tensor:
-        masked_maps = case.explain(mask_inputs(case, fill, rng=rng), rng=rng.child("coherency/explain"))
-        missing = unit_mask(case.maps).isnan().flatten(1).any(dim=1)
+        masked, missing = mask_inputs(case, fill, rng=rng)
+        masked_maps = case.explain(masked, rng=rng.child("coherency/explain"))
         return ((pearson(case.maps, masked_maps) + 1) / 2).masked_fill(missing, torch.nan)
 
     return cached_per_case(case, ("coherency", fill, rng), compute)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
@@ -148,19 +148,24 @@ def confidence_parts(fill: Fill) -> dict[Hashable, Passes]:
     return output_parts() | {("confidence", fill): Passes(forward=1)}
 
 
-def mask_inputs(case: Case, fill: Fill, *, rng: Rng) -> Float[Tensor, "batch channels height width"]:
-    """Each image masked by its map; the fill alone where the map has no mask."""
-    mask = unit_mask(case.maps).unsqueeze(1)
+def mask_inputs(
+    case: Case, fill: Fill, *, rng: Rng
+) -> tuple[Float[Tensor, "batch channels height width"], Bool[Tensor, " batch"]]:
+    """Each image masked by its map, and whether the map has no mask; then the image is the fill alone."""
+    mask = unit_mask(case.maps)
+    missing = mask.isnan().flatten(1).any(dim=1)
+    if bool(missing.any()):
+        mask = mask.nan_to_num(0.0)
     # Normalisation is affine, so mixing inputs with the fill's inputs is the same as mixing pixels.
-    return torch.lerp(fill(case.classifier, case.inputs, rng=rng), case.inputs, mask.nan_to_num(0.0).to(case.inputs))
+    filled = fill(case.classifier, case.inputs, rng=rng)
+    return torch.lerp(filled, case.inputs, mask.unsqueeze(1).to(case.inputs)), missing
 
 
 def confidences(case: Case, fill: Fill, rng: Rng) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
     """The target's probability for the image, and for the masked image (NaN where there is no mask)."""
 
     def compute() -> tuple[Tensor, Tensor]:
-        missing = unit_mask(case.maps).isnan().flatten(1).any(dim=1)
-        masked = mask_inputs(case, fill, rng=rng)
+        masked, missing = mask_inputs(case, fill, rng=rng)
         after = case.classifier.scores([(masked, case.targets)], "probability").masked_fill(missing, torch.nan)
         return case.classifier.output(case.inputs, case.targets, "probability"), after
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
@@ -64,16 +64,20 @@ class Infidelity(CurveMetric, SharedPasses):
         draws = rng.child("infidelity")
 
         def changed_images() -> Iterator[tuple[Tensor, Tensor]]:
+            if self.perturb == "noise":
+                yield from ((inputs - noise.unsqueeze(1), targets) for noise in self.perturbations(inputs, rng=draws))
+                return
             filled = self.fill(classifier, inputs, rng=rng)
-            for perturbation in self.perturbations(inputs, rng=draws):
-                step = perturbation.unsqueeze(1)
-                yield (torch.where(step > 0, filled, inputs) if self.perturb == "square" else inputs - step), targets
+            yield from ((torch.where(square, filled, inputs), targets) for square in self._squares(inputs, draws).masks())
 
         key = ("infidelity", self.perturb, self.samples, self.size, self.fill, rng)
         after = classifier.cached(key, inputs, targets, lambda: classifier.scores(changed_images(), "logit"))
         loss = classifier.output(inputs, targets, "logit").double()[:, None] - after.double().view(self.samples, -1).T
         maps = case.maps.double()
-        predicted = torch.stack([(maps * step).sum(dim=(1, 2)) for step in self.perturbations(inputs, rng=draws)], dim=1)
+        if self.perturb == "square":
+            predicted = self._squares(inputs, draws).sums(maps)
+        else:
+            predicted = torch.stack([(maps * noise).sum(dim=(1, 2)) for noise in self.perturbations(inputs, rng=draws)], 1)
         power = predicted.square().sum(dim=1, keepdim=True)
         # A map of zeros is the same under every factor.
         factor = torch.where(power == 0, 0.0, (predicted * loss).sum(dim=1, keepdim=True) / power)
@@ -97,16 +101,35 @@ class Infidelity(CurveMetric, SharedPasses):
         self, inputs: Float[Tensor, "batch channels height width"], *, rng: Rng
     ) -> Iterator[Float[Tensor, "batch height width"]]:
         """The perturbations I of the formula, one per sample: ones in a square, or noise."""
-        height, width = inputs.shape[2], inputs.shape[3]
-        side = max(1, round(self.size * min(height, width)))
-        corners = rng.uniform("corners", (self.samples, 2))
+        if self.perturb == "square":
+            yield from (square.squeeze(1).to(inputs) for square in self._squares(inputs, rng).masks())
+            return
         for draw in range(self.samples):
-            if self.perturb == "noise":
-                yield self.size * rng.normal(f"noise {draw}", (height, width)).to(inputs)
-                continue
-            inside = []
-            for axis, length in enumerate((height, width)):
-                first = (corners[:, draw, axis, None] * (length - side + 1)).long()
-                places = torch.arange(length)[None]
-                inside.append((places >= first) & (places < first + side))
-            yield (inside[0][:, :, None] & inside[1][:, None, :]).to(inputs)
+            yield self.size * rng.normal(f"noise {draw}", tuple(inputs.shape[2:])).to(inputs)
+
+    def _squares(self, inputs: Float[Tensor, "batch channels height width"], rng: Rng) -> _Squares:
+        size = inputs.shape[2:]
+        side = max(1, round(self.size * min(size)))
+        corners = rng.uniform("corners", (self.samples, 2)).to(inputs.device)
+        first = [(corners[:, :, axis, None] * (length - side + 1)).long() for axis, length in enumerate(size)]
+        places = [torch.arange(length, device=inputs.device) for length in size]
+        down, across = ((at >= start) & (at < start + side) for at, start in zip(places, first, strict=True))
+        return _Squares(down, across)
+
+
+@dataclass(frozen=True, eq=False)
+class _Squares:
+    """The rows and the columns of a square per image and draw."""
+
+    down: Bool[Tensor, "batch draws height"]
+    across: Bool[Tensor, "batch draws width"]
+
+    def masks(self) -> Iterator[Bool[Tensor, "batch 1 height width"]]:
+        """The squares of each draw."""
+        for down, across in zip(self.down.unbind(1), self.across.unbind(1), strict=True):
+            yield (down[:, :, None] & across[:, None, :]).unsqueeze(1)
+
+    def sums(self, maps: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch draws"]:
+        """The sum of each map over each of its squares."""
+        total: Tensor = (self.down.to(maps) @ maps * self.across).sum(dim=2)
+        return total

@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from snellen.maps.sorted_rows import argsort_rows
+from snellen.metrics.case_cache import cached_per_case
 from snellen.metrics.requirements import require_truth
 from snellen.metrics.ties import mean_over_orders
 from snellen.plugins.registry import metric
@@ -199,26 +201,29 @@ class _PixelOrder:
     def expected(self, score: Callable[..., Tensor]) -> Float[Tensor, " batch"]:
         """The mean of `score(hits, total)` over all orders of equal pixels; hits are the marked among the `total` first."""
         before = torch.nn.functional.pad(self.marked.cumsum(dim=1), (1, 0))
-        scores = []
-        for row, total in enumerate(self.total.long().tolist()):
-            if not total:
-                scores.append(torch.nan)
-                continue
+        final = (self.total.long() - 1).clamp_min(0).unsqueeze(1)  # the place of the last pixel that is selected
+        ends = self.last.gather(1, final) + 1
+        scores: Tensor = score(before.gather(1, ends).squeeze(1), self.total)
+        for row in (ends != final + 1).squeeze(1).nonzero().flatten().tolist():
             # The selection ends inside a group of equal pixels, of which some are taken and some are marked.
-            begin, end = int(self.first[row, total - 1]), int(self.last[row, total - 1]) + 1
+            total, end = int(self.total[row]), int(ends[row])
+            begin = int(self.first[row, total - 1])
             above, through = int(before[row, begin]), int(before[row, end])
-            scores.append(
-                mean_over_orders(
-                    partial(score, total=total), above=above, equals=end - begin, among=through - above, taken=total - begin
-                )
+            scores[row] = mean_over_orders(
+                partial(score, total=total), above=above, equals=end - begin, among=through - above, taken=total - begin
             )
-        return self.mask_undefined(torch.tensor(scores, dtype=torch.float64, device=self.marked.device))
+        return self.mask_undefined(scores)
 
 
 def _pixel_order(case: Case, name: str, *, magnitude: bool = False) -> _PixelOrder:
     truth = require_truth(case, name).flatten(1)
+    return cached_per_case(case, ("pixel order", magnitude), lambda: _order_of(case, truth, magnitude))
+
+
+def _order_of(case: Case, truth: Bool[Tensor, "batch pixels"], magnitude: bool) -> _PixelOrder:
     maps = (case.maps.abs() if magnitude else case.maps).flatten(1)
-    values, order = maps.sort(dim=1, descending=True)
+    order = argsort_rows(-maps)
+    values = maps.gather(1, order)
     change = values[:, 1:] != values[:, :-1]
     edge = change.new_ones(len(values), 1)
     places = torch.arange(values.shape[1], device=values.device).expand_as(values)

@@ -14,6 +14,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN, NOISE
 from snellen.maps.similarity import correlation, rank_correlation
+from snellen.maps.sorted_rows import sort_rows
 from snellen.metrics.case_cache import output_parts
 from snellen.metrics.pixel_removal import (
     RemovalMetric,
@@ -61,7 +62,7 @@ class Monotonicity(RemovalMetric):
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         removed = self.outputs(case, rng).of(self.of)
         points = removal_counts(self.steps, case.size)
-        falling = case.maps.flatten(1).double().sort(dim=1, descending=True).values
+        falling = -sort_rows(-case.maps.flatten(1).double())
         means = _chunk_means(falling, points)
         # Chunk k (0 is the most salient) is the last to be inserted before point k of the removal curve.
         outputs = removed[:, :-1].double()
@@ -122,7 +123,7 @@ class MonotonicityCorrelation:
         effects = change.square().mean(dim=0).T
         constant = within_rounding(change.abs().amax(dim=(0, 1)), moved.abs().amax(dim=(0, 1)))
         # Means, so that chunks of unequal length are comparable; single precision, so that rounding makes no ranks.
-        means = _chunk_means(size.flatten(1).double().sort(dim=1, descending=True).values, points).float()
+        means = _chunk_means(-sort_rows(-size.flatten(1).double()), points).float()
         return rank_correlation(means, effects).masked_fill(has_nan(case.maps) | constant, torch.nan).to(case.maps.dtype)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:

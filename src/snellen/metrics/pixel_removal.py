@@ -11,6 +11,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.classifier.outputs import TargetOutputs
+from snellen.maps.sorted_rows import stable_argsort_rows
 from snellen.metrics.case_cache import cached_per_case, output_parts
 from snellen.types import Case, Fill, Passes, Rng, SharedPasses
 
@@ -22,9 +23,14 @@ def pixel_ranks(maps: Float[Tensor, "batch height width"], *, rng: Rng) -> Int[T
     bits = (maps.flatten(1).float() + 0.0).view(torch.int32)
     rising = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     tie_breaks = (rng.uniform("ties", (bits.shape[1],)) * 2**24).to(bits)
-    order = ((~rising).long() << 32 | tie_breaks.long()).argsort(dim=1, stable=True)
+    order = stable_argsort_rows((~rising).long() << 32 | tie_breaks.long())
     places = torch.arange(bits.shape[1], dtype=torch.int32, device=bits.device).expand_as(order)
     return torch.empty_like(order, dtype=torch.int32).scatter_(1, order, places).view(maps.shape)
+
+
+def case_ranks(case: Case, *, rng: Rng) -> Int[Tensor, "batch height width"]:
+    """The ranks of the pixels of a case's maps, cached for all metrics that remove pixels in this order."""
+    return cached_per_case(case, ("ranks", rng), lambda: pixel_ranks(case.maps, rng=rng))
 
 
 def has_nan(maps: Float[Tensor, "batch height width"]) -> Bool[Tensor, " batch"]:
@@ -59,7 +65,7 @@ def removal_outputs(case: Case, fill: Fill, *, keep_salient: bool, steps: int, r
     """
 
     def compute() -> TargetOutputs:
-        order = pixel_ranks(case.maps, rng=rng)
+        order = case_ranks(case, rng=rng)
         return outputs_by_rank(case, order, removal_counts(steps, case.size), fill, keep_salient=keep_salient, rng=rng)
 
     return cached_per_case(case, ("sweep", fill, keep_salient, steps, rng), compute)

@@ -19,9 +19,10 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.maps.folding import mass
 from snellen.maps.similarity import Likeness, is_constant, likeness_to
+from snellen.metrics.case_cache import cached_per_case
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Passes, Rng, SharedPasses
-from snellen.variants.randomised import randomise_in_turn
+from snellen.variants.randomised import RandomisedCopy, randomise_in_turn
 from snellen.variants.weight_layers import WeightLayer, weight_layers
 
 Variant = Literal["mprt", "smprt"]
@@ -275,9 +276,14 @@ def _even(count: int, most: int) -> list[int]:
 
 
 def _maps_of_stages(case: Case, stages: tuple[Stage, ...], rng: Rng) -> Iterator[Float[Tensor, "batch height width"]]:
-    """The map of each stage; only one randomised model exists at a time."""
-    for variant in randomise_in_turn(case.classifier, stages, rng=rng):
-        yield case.explain(case.inputs, classifier=variant, rng=rng)
+    """The map of each stage, cached for all metrics of this file; only one randomised model exists at a time."""
+
+    def compute(stage: Stage) -> Tensor:
+        network = cached_per_case(case, ("randomised copy", rng), lambda: RandomisedCopy(case.classifier, rng))
+        return case.explain(case.inputs, classifier=network.at(stage), rng=rng)
+
+    for stage in stages:
+        yield cached_per_case(case, (_key(stage), rng), lambda stage=stage: compute(stage))  # type: ignore[misc]
 
 
 def _smoothed(case: Case, classifier: Classifier, samples: int, rng: Rng) -> Float[Tensor, "batch height width"]:

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
-from scipy.sparse import coo_matrix, diags
+from jaxtyping import Bool, Float, Int
+from scipy.linalg.lapack import dpbsv
+from scipy.sparse import csc_matrix
 from scipy.sparse.linalg import splu
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.pixel_removal import has_nan, pixel_ranks
+from snellen.metrics.pixel_removal import case_ranks, has_nan
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Passes, Rng
 
@@ -64,14 +65,17 @@ class Road(CurveMetric):
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """1 where the target is the prediction and 0 elsewhere, or its probability, at each fraction."""
         inputs, targets = case.inputs, case.targets
-        order = pixel_ranks(case.maps, rng=rng)
+        order = case_ranks(case, rng=rng)
         pixels = order[0].numel()
 
         def blocks() -> Iterator[tuple[Tensor, Tensor]]:
             for fraction in self.fractions:
                 removed = order < min(round(fraction * pixels), pixels - 1)
-                noise = rng.child("road").normal(f"{fraction:g}", tuple(inputs.shape[1:])).to(inputs)
-                yield torch.where(removed.unsqueeze(1), impute(inputs, removed) + self.noise * noise, inputs), targets
+                imputed = impute(inputs, removed)
+                if self.noise:
+                    noise = rng.child("road").normal(f"{fraction:g}", tuple(inputs.shape[1:])).to(inputs)
+                    imputed = torch.where(removed.unsqueeze(1), imputed + self.noise * noise, inputs)
+                yield imputed, targets
 
         outputs = case.classifier.target_outputs(blocks())
         values = (
@@ -97,60 +101,143 @@ def impute(
     inputs: Float[Tensor, "batch channels height width"], removed: Bool[Tensor, "batch height width"]
 ) -> Float[Tensor, "batch channels height width"]:
     """The images with every removed pixel the weighted mean of its neighbours; one pixel of each image must be left."""
-    height, width = inputs.shape[2], inputs.shape[3]
-    system, order = _grid(height, width)
-    pictures = inputs.double().cpu().numpy().reshape(len(inputs), inputs.shape[1], -1)[:, :, order]
-    mask = removed.cpu().numpy().reshape(len(inputs), -1)[:, order]
+    left = inputs.double().cpu().masked_fill(removed.unsqueeze(1).cpu(), 0.0)
+    constants = _sum_of_neighbours(left).flatten(2).numpy()
+    pictures = left.flatten(2).numpy()
+    mask = removed.cpu().numpy()
+    solve = _solve_by_bands if inputs.shape[3] <= WIDEST_BAND else _solve_by_halves
 
-    def impute_row(row: int) -> None:
-        (places,) = mask[row].nonzero()
-        if len(places):
-            picture = pictures[row]
-            picture[:, places] = 0.0
-            rows = system[places]
-            constants = -(rows @ picture.T)
-            # The matrix is symmetric and positive definite: it needs no pivoting, and its order is prepared. Panels of one
-            # column are faster here, because few columns have the same pattern.
-            factors = splu(
-                rows[:, places].tocsc(),
-                permc_spec="NATURAL",
-                diag_pivot_thresh=0.0,
-                relax=1,
-                panel_size=1,
-                options={"SymmetricMode": True},
-            )
-            picture[:, places] = factors.solve(constants).T
+    def impute_some(rows: slice) -> None:
+        if mask[rows].any():
+            image, pixel = mask[rows].reshape(-1, pictures.shape[2]).nonzero()
+            pictures[rows][image, :, pixel] = solve(mask[rows], image, pixel, constants[rows][image, :, pixel])
 
-    # Every image has its own unknowns and so its own system; they use as many threads as a pass of the model.
-    with ThreadPoolExecutor(torch.get_num_threads()) as threads:
-        list(threads.map(impute_row, range(len(inputs))))
-    back = np.empty_like(pictures)
-    back[:, :, order] = pictures
-    return torch.from_numpy(back.reshape(inputs.shape)).to(inputs)
+    if inputs.shape[3] <= WIDEST_BAND:
+        impute_some(slice(None))
+    else:  # systems are solved by as many threads as a pass of the model uses
+        with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+            list(threads.map(impute_some, [slice(row, row + 1) for row in range(len(mask))]))
+    return left.to(inputs)
+
+
+WIDEST_BAND = 96
+"""Images up to this width are solved by bands, which is two to three times as fast there, and slower for large images."""
+
+
+def _sum_of_neighbours(images: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels height width"]:
+    """The sum of each pixel's neighbours, 1/6 of those beside and 1/12 of those across corners."""
+    total = images
+    for dim in (2, 3):  # weights 1, 2, 1 down and across: 2 beside, 1 across corners, and 4 for the pixel itself
+        before, total = total, 2 * total
+        length = images.shape[dim] - 1
+        total.narrow(dim, 0, length).add_(before.narrow(dim, 1, length))
+        total.narrow(dim, 1, length).add_(before.narrow(dim, 0, length))
+    return (total - 4 * images) / 12
+
+
+def _solve_by_bands(
+    mask: Bool[np.ndarray, "images height width"],
+    image: Int[np.ndarray, " n"],
+    pixel: Int[np.ndarray, " n"],
+    constants: Float[np.ndarray, "n channels"],
+) -> Float[np.ndarray, "n channels"]:
+    """The values of the unknown pixels of several images, whose number within each image is `pixel`.
+
+    Unknowns are in the order of their rows, so that a neighbour is at most a row away. The systems of all images are one
+    system of independent blocks.
+    """
+    height, width = mask.shape[1:]
+    padded = np.pad(mask, ((0, 0), (0, 1), (1, 1)))  # so that what is outside of an image is no unknown
+    flat, stride = padded.ravel(), width + 2
+    number = np.cumsum(flat) - 1
+    at = np.flatnonzero(flat)
+    later = []
+    for offset, weight in ((1, 1 / 6), (stride - 1, 1 / 12), (stride, 1 / 6), (stride + 1, 1 / 12)):
+        (places,) = flat[at + offset].nonzero()
+        later.append((places, number[at[places] + offset] - places, -weight))
+    bands = np.zeros((len(at), 1 + max((int(apart.max(initial=0)) for _, apart, _ in later))))
+    bands[:, 0] = _degrees(height, width)[pixel]
+    for places, apart, weight in later:
+        bands[places, apart] = weight
+    _, solution, problem = dpbsv(bands.T, constants, lower=1, overwrite_ab=1)
+    assert problem == 0, "the matrix is positive definite where a pixel of each image is left"
+    return solution  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=4)
-def _grid(height: int, width: int) -> tuple[Any, np.ndarray]:
+def _degrees(height: int, width: int) -> Float[np.ndarray, " pixels"]:
+    """The sum of the weights of each pixel's neighbours inside the image."""
+    return _sum_of_neighbours(torch.ones(1, 1, height, width, dtype=torch.float64)).flatten().numpy()
+
+
+def _solve_by_halves(
+    mask: Bool[np.ndarray, "images height width"],
+    image: Int[np.ndarray, " n"],
+    pixel: Int[np.ndarray, " n"],
+    constants: Float[np.ndarray, "n channels"],
+) -> Float[np.ndarray, "n channels"]:
+    """As `_solve_by_bands` for a single image, in an order in which the factors of a large system stay sparse."""
+    grid = _grid(*mask.shape[1:])
+    unknown = np.append(mask.ravel()[grid.order], False)  # beyond the last place is what is outside of the image
+    (places,) = unknown.nonzero()
+    neighbours = grid.neighbours[places]
+    counted = unknown[neighbours]
+    columns = (np.cumsum(unknown, dtype=np.int32) - 1)[neighbours[counted]]
+    starts = np.concatenate([[0], np.cumsum(counted.sum(axis=1))]).astype(np.int32)
+    matrix = csc_matrix((grid.weights[places][counted], columns, starts), shape=(len(places), len(places)))
+    # The matrix is symmetric and positive definite: it needs no pivoting, and its order is prepared. Panels of one column
+    # are faster here, because few columns have the same pattern.
+    factors = splu(
+        matrix,
+        permc_spec="NATURAL",
+        diag_pivot_thresh=0.0,
+        relax=1,
+        panel_size=1,
+        options={"SymmetricMode": True},
+    )
+    place_of_unknown = np.cumsum(mask.ravel()) - 1
+    ordered = place_of_unknown[grid.order[places]]
+    solution = np.empty_like(constants)
+    solution[ordered] = factors.solve(constants[ordered])
+    return solution
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
     """The linear system in which each pixel is the weighted mean of its neighbours, and its order of the pixels.
 
     Row p: Σ_q w_pq (x_p - x_q) = 0 over the neighbours inside the image. The order is nested dissection (halves first,
     the line between them last), for which the factors of any part of the system stay sparse.
     """
+
+    order: Int[np.ndarray, " pixels"]
+    """The pixel at each place."""
+    neighbours: Int[np.ndarray, "pixels 9"]
+    """By place: the places of the pixel and its neighbours in rising order; those outside the image come last."""
+    weights: Float[np.ndarray, "pixels 9"]
+    """The numbers of the row of each place, in the same order."""
+
+
+@lru_cache(maxsize=4)
+def _grid(height: int, width: int) -> _Grid:
     order = np.array(_dissection(range(height), range(width), width))
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    place = place.reshape(height, width)
-    pairs = [
-        (place[:, :-1], place[:, 1:], 1 / 6),
-        (place[:-1], place[1:], 1 / 6),
-        (place[:-1, :-1], place[1:, 1:], 1 / 12),
-        (place[:-1, 1:], place[1:, :-1], 1 / 12),
-    ]
-    ends = [(np.r_[first.ravel(), second.ravel()], np.r_[second.ravel(), first.ravel()]) for first, second, _ in pairs]
-    weights = np.concatenate([np.full(2 * first.size, weight) for first, _, weight in pairs])
-    rows, columns = (np.concatenate(arrays) for arrays in zip(*ends, strict=True))
-    neighbours = coo_matrix((weights, (rows, columns)), shape=(len(order), len(order))).tocsr()
-    return (diags(np.asarray(neighbours.sum(axis=1)).ravel()) - neighbours).tocsr(), order
+    around = np.pad(place.reshape(height, width), 1, constant_values=len(order))
+    offsets = [(down, across) for down in range(3) for across in range(3)]
+    neighbours = np.stack(
+        [around[down : down + height, across : across + width].ravel() for down, across in offsets], axis=1
+    )
+    distances = np.array([abs(down - 1) + abs(across - 1) for down, across in offsets])
+    weights = np.where(neighbours < len(order), np.array([0, -1 / 6, -1 / 12])[distances], 0.0)
+    weights[:, 4] = -weights.sum(axis=1)
+    neighbours, weights = neighbours[order], weights[order]
+    rising = neighbours.argsort(axis=1, kind="stable")
+    return _Grid(
+        order=order,
+        neighbours=np.take_along_axis(neighbours, rising, axis=1),
+        weights=np.take_along_axis(weights, rising, axis=1),
+    )
 
 
 def _dissection(rows: range, columns: range, width: int) -> list[int]:

@@ -15,7 +15,7 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.maps.fills import MEAN
 from snellen.metrics.case_cache import output_parts
-from snellen.metrics.pixel_removal import has_nan, pixel_ranks
+from snellen.metrics.pixel_removal import case_ranks, has_nan, pixel_ranks
 from snellen.metrics.requirements import require_labels
 from snellen.plugins.registry import label, metric, text_of
 from snellen.types import Case, CurveMetric, Fill, Method, Passes, Recipe, Rng, TrainedVariant
@@ -159,7 +159,7 @@ class Roar(CurveMetric):
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """For no removed pixel and for every fraction: 1 where the model trained that way is right, else 0."""
         labels = require_labels(case, "roar")
-        rank = pixel_ranks(case.maps, rng=rng).unsqueeze(1)
+        rank = case_ranks(case, rng=rng).unsqueeze(1)
         filled = self.fill(case.classifier, case.inputs, rng=rng)
         whole = _find_variant(case, WholeImageModel(self.pictures).name, exactly=True)
         predicted = [whole.cached_outputs(case.inputs, case.targets).predicted]

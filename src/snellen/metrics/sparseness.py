@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.maps.folding import mass
+from snellen.maps.sorted_rows import sort_rows
 from snellen.plugins.registry import metric
 from snellen.types import Case, NoPasses, Rng
 
@@ -35,7 +36,7 @@ class Sparseness(NoPasses):
     """
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        shares = mass(case.maps.double()).flatten(1).sort(dim=1).values
+        shares = sort_rows(mass(case.maps.double()).flatten(1))
         count = shares.shape[1]
         above = torch.arange(count, 0, -1, dtype=shares.dtype, device=shares.device) - 0.5
         # A constant map is 0 by definition; rounding must not push it below.

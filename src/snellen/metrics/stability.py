@@ -10,7 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.maps.similarity import correlation, mean_ranks
+from snellen.maps.similarity import correlation
+from snellen.maps.sorted_rows import mean_ranks
 from snellen.metrics.case_cache import output_parts
 from snellen.metrics.pixel_removal import has_nan
 from snellen.plugins.registry import metric

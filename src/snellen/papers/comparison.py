@@ -216,7 +216,7 @@ def _run(
     """Runs one variation of one block, in a folder of its own where there are several."""
     change = dict(block.variations[index])
     change["seed"] = settings.seed + int(change.get("seed", 0))
-    out = settings.out if len(table.blocks) == 1 else str(Path(settings.out) / f"{block.published}{index or ''}")
+    out = settings.out if len(table.blocks) == 1 else f"{settings.out}/{block.published}{index or ''}"
     values = {
         **settings.as_values(),
         **block.settings,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import importlib.metadata
@@ -13,13 +14,14 @@ import threading
 import types
 import typing
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Generic, Literal, TypeVar
 
 from snellen.errors import SnellenError, nearest, no_exit, short_repr, shorten
 from snellen.files.documents import MOST_WHOLE, is_unicode
-from snellen.plugins import named_code, outside
+from snellen.plugins import ENTRY_POINTS, named_code, outside
 from snellen.plugins.notation import read_plugin, write_value
 from snellen.plugins.traits import (
     LAYERS,
@@ -381,6 +383,20 @@ def label(plugin: Any) -> str:
     >>> label(METHODS.build("gradient"))
     'gradient'
     """
+    labelled = _labels.get(id(plugin))
+    if labelled is not None and labelled[0]() is plugin:
+        return labelled[1]
+    text, place = _label_of(plugin), id(plugin)
+    with contextlib.suppress(TypeError):  # a class with slots may have no weak references
+        _labels[place] = weakref.ref(plugin, lambda _: _labels.pop(place, None)), text
+    return text
+
+
+_labels: dict[int, tuple[weakref.ref[Any], str]] = {}
+"""Labels of living plug-ins, which are frozen; by identity, because 1 and 1.0 are equal settings with two labels."""
+
+
+def _label_of(plugin: Any) -> str:
     default = type(plugin)()
     changed = [
         f"{field.name}={text_of(getattr(plugin, field.name))}"
@@ -488,7 +504,7 @@ def load_plugins() -> None:
         _loaded = True
         for module in _BUILT_IN:
             importlib.import_module(module)
-        for point in importlib.metadata.entry_points(group="snellen.plugins"):
+        for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
             try:
                 with no_exit("it"):
                     point.load()

@@ -1,17 +1,14 @@
-"""`snellen check`: what the contract suite found about a method or metric, as a list for the terminal and as JSON."""
+"""`snellen check`: what the contract suite found about a method or metric, as a list for the terminal."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from snellen.files.atomic import write_whole
 from snellen.plugins.checks import CheckReport, Outcome
 from snellen.plugins.checks.check_report import Result
 
@@ -53,12 +50,6 @@ def counts(report: CheckReport) -> str:
     numbers = {result: sum(outcome.result == result for outcome in report.outcomes) for result in MARKS}
     words = [f"{number} {result}" for result, number in numbers.items() if number]
     return f"{report.plugin}: {', '.join(reversed(words))}"
-
-
-def write_json(reports: Sequence[CheckReport], path: Path) -> Path:
-    """Writes the reports as a JSON list."""
-    write_whole(path, f"{json.dumps([report.as_json() for report in reports], indent=1, ensure_ascii=False)}\n".encode())
-    return path
 
 
 def _rows(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:

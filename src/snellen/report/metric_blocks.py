@@ -122,7 +122,7 @@ def metric_blocks(run: Readable) -> list[MetricBlock]:
     summary, judged = verdicts.summary, verdicts.judgements
     fooling_controls = fooled(summary)
     by_pair = {(judgement.method, judgement.metric): judgement for judgement in judged}
-    positive = by_metric(run)
+    positive, differ = by_metric(run), run.record.spec.stops_early
     blocks: list[MetricBlock] = []
     for metric in run.record.spec.metrics:
         label, higher = metric.label, metric.higher_is_better
@@ -144,12 +144,12 @@ def metric_blocks(run: Readable) -> list[MetricBlock]:
             footer = strip_axis(scale, controls, higher_is_better=higher)
             verdicts_of_rows = by_pair if enough else None
             strips = [
-                _strip_row(row, scale, controls, verdicts_of_rows, is_judged, oracles)
+                _strip_row(row, scale, controls, verdicts_of_rows, is_judged, oracles, differ=differ)
                 for row in rows[~rows["control"]].itertuples()
             ]
             if not strips:
-                strips = [_strip_row(row, scale, controls, None, False, oracles) for row in rows.itertuples()]
-            positive_strips = [_strip_row(row, scale, controls, None, False) for row in masks if row.n]
+                strips = [_strip_row(row, scale, controls, None, False, oracles, differ=differ) for row in rows.itertuples()]
+            positive_strips = [_strip_row(row, scale, controls, None, False, differ=differ) for row in masks if row.n]
         blocks.append(
             MetricBlock(
                 label=label,
@@ -192,12 +192,19 @@ def _strip_row(
     verdicts: Mapping[tuple[str, str], Judgement] | None,
     judged: bool,
     oracles: Mapping[str, float] | None = None,
+    *,
+    differ: bool = False,
 ) -> StripRow:
-    """A row of strips; `oracles` are the means of positive controls, which have none themselves."""
+    """A row of strips; `oracles` are the means of positive controls, which have none themselves.
+
+    Where numbers of images `differ`, it has its own.
+    """
     verdict = verdicts[(row.method, row.metric)].verdict if verdicts is not None else None
     missing = f"{row.n} of {row.n + row.undefined} defined" if row.undefined and row.n else ""
     if missing and judged and row.n < MINIMUM_IMAGES:
         missing += ", too few"
+    if differ:
+        missing = ", ".join(filter(None, [f"n = {row.n}", missing]))
     span = numbers.interval(row.low, row.high, row.n)
     mean = numbers.short(row.mean) if row.n or row.undefined else "not run"
     words = f"{row.method}: mean {mean}, {span}, {numbers.count(row.n, 'image')}"

@@ -12,6 +12,8 @@ from typing import Any
 from snellen.charts import curves, numbers, pictures
 from snellen.charts.html_page import TemplateValues, render_page, write_page
 from snellen.charts.verdict_marks import DIRECTIONS
+from snellen.files.folder import folder_at
+from snellen.files.remote import is_url
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.outside import OWN
 from snellen.report.attributes import CATEGORIES
@@ -24,8 +26,12 @@ from snellen.runs.record import Spec
 from snellen.verdicts import MARGIN, MINIMUM_IMAGES, run_certainty
 
 
-def write_report(run: Readable, path: str | Path) -> Path:
-    """Writes the page of a run."""
+def write_report(run: Readable, path: str | Path) -> str | Path:
+    """Writes the page of a run to a file, or to a URL; returns which."""
+    if is_url(path):
+        folder, _, name = str(path).rpartition("/")
+        folder_at(folder).write_whole(name, page(run).encode())
+        return path
     return write_page(page(run), path)
 
 
@@ -153,6 +159,7 @@ def _table(run: Readable, categories: Sequence[CategoryBlocks]) -> TemplateValue
                     _cell(
                         cells.loc[(method.label, block.label)],
                         block,
+                        differ=spec.stops_early,
                         refused=(method.maps is not None or kind == "positive") and (method.label, block.label) in problems,
                     )
                     for block in blocks
@@ -165,12 +172,15 @@ def _table(run: Readable, categories: Sequence[CategoryBlocks]) -> TemplateValue
     return {"groups": groups, "metrics": blocks, "bodies": bodies}
 
 
-def _cell(row: Any, block: MetricBlock, *, refused: bool) -> TemplateValues:
+def _cell(row: Any, block: MetricBlock, *, refused: bool, differ: bool) -> TemplateValues:
     n, undefined = int(row["n"]), int(row["undefined"])
+    missing = f"{undefined} undefined" if undefined and n else "explains again" if refused and not n else ""
+    if differ and n:
+        missing = ", ".join(filter(None, [f"n = {n}", missing]))
     return {
         "mean": numbers.short(float(row["mean"])) if n or undefined else "–" if refused else "not run",
         "interval": numbers.interval(float(row["low"]), float(row["high"]), n) if n else "",
-        "missing": f"{undefined} undefined" if undefined and n else "explains again" if refused and not n else "",
+        "missing": missing,
         "empty": n == 0,
         "fooled": row.name[0] in block.fooled,
     }

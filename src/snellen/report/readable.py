@@ -18,8 +18,8 @@ class Readable(Protocol):
     """The part of a run that pages, tables and cards read."""
 
     @property
-    def folder(self) -> Path:
-        """The run's folder."""
+    def folder(self) -> str | Path:
+        """The path, or the URL, of the run's folder."""
         ...
 
     @property

@@ -50,6 +50,7 @@ class Summary:
         self._positive_notes = {name: note_of(controls) for name, controls in by_metric(run).items()}
         self._surprise = SURPRISE if is_surprising(positive) else ""
         self._sure = run_certainty(run)
+        self._differ = spec.stops_early
         self._problems = run.problems()
         self._accuracy = accuracy_lines(run)
 
@@ -73,9 +74,12 @@ class Summary:
     def _column(self, metric: MetricSpec, cells: pd.DataFrame, fooling_controls: Mapping[str, list[str]]) -> list[Text]:
         """The heading, then one cell per method, in the order of the run."""
         wrong = fooling_controls.get(metric.label, [])
-        values = [_value(cells.loc[(method.label, metric.label)], method.label in wrong) for method in self._methods]
+        values = [
+            _value(cells.loc[(method.label, metric.label)], method.label in wrong, with_images=self._differ)
+            for method in self._methods
+        ]
         if any(wrong):
-            values = [value if value.plain.endswith("◆") else value + Text(" ") for value in values]
+            values = [value if "◆" in value.plain else _padded(value) for value in values]
         is_ambiguous = sum(other.name == metric.name for other in self._metrics) > 1
         return [_heading(metric, is_ambiguous), *values]
 
@@ -97,7 +101,8 @@ class Summary:
         return table
 
     def _words(self, fooling_controls: Mapping[str, list[str]]) -> list[Text]:
-        lines = [Text("Means over images; ↑ higher is better, ↓ lower is better.", style="dim")]
+        beneath = "; beneath each, the number of images" if self._differ else ""
+        lines = [Text(f"Means over images{beneath}; ↑ higher is better, ↓ lower is better.", style="dim")]
         for metric, controls in fooling_controls.items():
             verb = "is" if len(controls) == 1 else "are"
             lines.append(
@@ -119,7 +124,7 @@ class Summary:
             pairs = [pair for pair, sentence in self._problems.items() if sentence == problem]
             lines.append(Text(f"· {_listed(pairs)}: {problem}."))
         explained = [(row.method, row.metric) in self._problems for row in self._summary.itertuples()]
-        if missing := int(self._summary.loc[~np.array(explained, dtype=bool), "missing"].sum()):
+        if not self._differ and (missing := int(self._summary.loc[~np.array(explained, dtype=bool), "missing"].sum())):
             lines.append(Text(f"· {numbers.count(missing, 'score')} not computed yet: the run is unfinished."))
         lines.append(Text(f"{self._sure.words}.", style="bold"))
         return lines
@@ -171,7 +176,16 @@ def _heading(metric: MetricSpec, is_ambiguous: bool) -> Text:
     return Text("\n".join([*words, ARROWS[metric.higher_is_better]]), justify="right")
 
 
-def _value(row: Any, marked: bool) -> Text:
+def _value(row: Any, marked: bool, *, with_images: bool = False) -> Text:
     if not row["n"]:
         return Text("–" if row["undefined"] else "·", style="dim")
-    return Text(numbers.short(float(row["mean"])) + ("◆" if marked else ""), style="yellow not dim" if marked else "")
+    value = Text(numbers.short(float(row["mean"])) + ("◆" if marked else ""), style="yellow not dim" if marked else "")
+    if with_images:
+        value.append(f"\n{int(row['n'])}" + (" " if marked else ""), style="dim italic")
+    return value
+
+
+def _padded(value: Text) -> Text:
+    """The value with a space where others of its column have a mark."""
+    lines = value.split("\n")
+    return Text("\n").join([line + Text(" ") for line in lines])

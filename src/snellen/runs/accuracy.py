@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import binomtest
-
 USUAL_REASONS = "a mean, std or size other than in training, or classes in another order"
 
 
@@ -70,6 +68,8 @@ def accuracy(
     pairs = [(label, prediction) for label, prediction in zip(labels, predictions, strict=True) if label is not None]
     if not pairs:
         return None
+    from scipy.stats import binomtest  # half a second, which workers do not need
+
     n, correct, chance = len(pairs), sum(label == prediction for label, prediction in pairs), 1 / classes
     interval = binomtest(correct, n).proportion_ci(method="wilson")
     low, high = float(interval.low), float(interval.high)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import cloudpickle
+import numpy as np
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from snellen.classifier import Classifier
-from snellen.classifier.engines import compiling_pays
 from snellen.classifier.repeatability import repeatability_warnings
 from snellen.errors import SnellenError
 from snellen.files.documents import MOST_WHOLE, check_shape
@@ -28,20 +30,34 @@ from snellen.maps.explaining_again import refusals
 from snellen.maps.made_elsewhere import Key, MapsMadeElsewhere
 from snellen.plugins.named_code import line_of_user
 from snellen.plugins.registry import CONDITIONS, label, traits
-from snellen.runs import chosen_targets, fitting, recording, requirements, variant_training
+from snellen.runs import chosen_targets, engine_choice, fitting, recording, requirements, variant_training
 from snellen.runs import plan as planning
 from snellen.runs.accuracy import Accuracy, accuracy
-from snellen.runs.executors import Call, run_all
+from snellen.runs.dispatch import Tempo, Work
+from snellen.runs.engine_choice import EngineChoice
+from snellen.runs.executors import Crew, crew_of, run_all, visible_devices
+from snellen.runs.kept_maps import PICTURES, KeepMaps, check_keep_maps
 from snellen.runs.number_error import NumberError, number_error
+from snellen.runs.planned_units import PlannedUnits
 from snellen.runs.progress import Observer, default_observer, duration
-from snellen.runs.record import Failure, FittedRecord, Planned, SamplesRecord, Spec
-from snellen.runs.run import Run
+from snellen.runs.record import Failure, FittedRecord, Planned, RunRecord, SamplesRecord, Spec
+from snellen.runs.run import Run, default_decider
+from snellen.runs.schedule import SEEDED, Budget, Costs, MakeDecider, Schedule, Until, check_judged, seeded_order
 from snellen.runs.store import Store
 from snellen.runs.subject import samples_for
-from snellen.runs.tasks import MissingUnit, Shard, cached_passes, common_key, missing_units, split_into_shards
+from snellen.runs.tasks import (
+    MissingUnit,
+    Shard,
+    cached_passes,
+    common_key,
+    missing_units,
+    passes_of_shard,
+    split_into_shards,
+)
 from snellen.runs.torch_modes import usual_modes
 from snellen.runs.unit import InspectShard, PackedClassifier, ShardFacts, Unit
 from snellen.runs.variant_training import RunVariants, TrainVariants
+from snellen.runs.written_unit import Reach
 from snellen.types import Condition, Findings, MadeOfTruth, Method, Metric, Passes, Recipe
 
 R = TypeVar("R")
@@ -52,13 +68,13 @@ Workers = Annotated[int, Field(ge=0, le=256)]
 Threads = Annotated[int, Field(ge=1, le=256)]
 """A number beyond what a machine has would end the process."""
 
-PICTURES = 12
-"""How many images a run stores for its report."""
+LOOK_SECONDS = 0.02
+"""Expected seconds to load an image and classify it, before anything was measured."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to compute. Only `shard` and `compile` can change a score, and only within float tolerance."""
+    """How to compute. Only `shard`, `engine` and `fold_norms` can change a score, and only by rounding."""
 
     shard: int = 16
     """Images per unit of work."""
@@ -66,18 +82,41 @@ class Options:
     """Processes; 0 computes in this one."""
     threads: int | None = None
     """Torch threads of each process."""
-    compile: bool | None = None
-    """Whether to compile the forward pass; decided from the plan where None."""
+    engine: str | None = None
+    """How forward-only passes are computed: eager, compiled or onnxruntime; the fastest by measuring where None."""
+    fold_norms: bool = False
+    """Whether gradients come from a copy of the model with batch normalisations folded into convolutions, which is faster;
+    single pixels of a map may differ by a few percent (see decision 39)."""
     request: dict[str, Any] | None = None
     """The settings of the command line, stored in the run so that `snellen resume` can continue it."""
     pass_seconds: planning.PassSeconds | None = None
     """How long passes take, where that was measured already."""
+    until: str | None = None
+    """When a comparison has enough images: settled, or precision 0.1; all images are computed otherwise."""
+    budget: str | None = None
+    """How much to spend where it decides most, such as 10m or 500000 passes; as much as it takes otherwise."""
+    decider: MakeDecider | None = None
+    """Who decides what is settled; the rule of verdicts otherwise."""
+    keep_maps: str | None = None
+    """Which maps are kept after they were scored: all (of a new run), some (a sample, and the best and worst by each metric)
+    or none. A run that is continued keeps its setting where none is stated."""
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether only what decides verdicts is computed."""
+        return self.until is not None or self.budget is not None
 
     def check(self) -> None:
         """Refuses numbers that no machine can use."""
         bounds: dict[str, Any] = {"shard": ShardSize, "workers": Workers, "threads": Threads | None}
         for name, kind in bounds.items():
             check_shape(kind, getattr(self, name), f"options: {name}")
+        if self.budget is not None:
+            Budget.parse(self.budget)
+        if self.until is not None:
+            Until.parse(self.until)
+        engine_choice.check_engine(self.engine)
+        check_keep_maps(self.keep_maps)
 
 
 @usual_modes()
@@ -117,9 +156,11 @@ def evaluate(
             up or down for a number, or a function from logits to one number per row.
         condition: Changes all images first, such as `rotation(degrees=45)`.
         seed: Changes every random draw.
-        out: The run folder; without one, a temporary folder that lives as long as the Run.
+        out: The run folder, or a URL such as s3://bucket/runs/mine; without one, a temporary folder that lives as long as
+            the Run.
         options: How to compute.
-        executor: Any `concurrent.futures.Executor`, instead of `options.workers`.
+        executor: Any `concurrent.futures.Executor`, instead of `options.workers`, which then says how many calls it runs at
+            a time where the executor itself does not.
         observer: Shows progress.
         recipe: Trains variants for metrics that compare with other models; see `types.Recipe`.
         training: Labelled images for the recipe.
@@ -133,8 +174,12 @@ def evaluate(
     check_shape(Seed, seed, "seed")
     (options or Options()).check()
     progress = observer or default_observer()
-    with _run_folder(out) as folder:
+    with _run_folder(out) as folder, ExitStack() as stack:
         wrapped = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
+        if options is not None and options.fold_norms:
+            wrapped = wrapped.with_folded_norms()
+        devices = visible_devices() if str(wrapped.device) == "cuda" else ()  # cuda:1 is that card for all workers
+        crew = stack.enter_context(crew_of(executor, (options or Options()).workers, devices))
         parsed_condition = None if condition is None else CONDITIONS.parse(condition)
         plain = samples_for(wrapped, samples)
         job = _Job(
@@ -147,7 +192,7 @@ def evaluate(
             condition=parsed_condition,
             seed=seed,
             options=options or Options(),
-            executor=executor,
+            crew=crew,
             observer=progress,
             recipe=None if recipe is None else variant_training.find_recipe(recipe),
             training=None if training is None else variant_training.find_training(training, wrapped),
@@ -157,7 +202,7 @@ def evaluate(
         fitted_before = dict(wrapped.fitted_state)
         with job.store.writing():
             try:
-                job.run()
+                job.in_order().run()
             finally:
                 job.observer.end()
                 wrapped.fitted_state = fitted_before  # states that were fitted to these samples do not fit others
@@ -177,7 +222,8 @@ class _Job:
     condition: Condition | None
     seed: int
     options: Options
-    executor: Executor | None
+    crew: Crew | None
+    """Who computes; None for this process."""
     observer: Observer
     recipe: Recipe | None
     training: Samples | None
@@ -185,6 +231,12 @@ class _Job:
     trust: bool
     pictures: Mapping[str, str] | None = None
     """By id of a sample, the picture that it is a case of; None where samples are pictures."""
+    seeded: bool = False
+    """Whether the seed drew the order of the samples."""
+    tempo: Tempo = field(default_factory=Tempo)
+    """How long work takes here."""
+    last_taken: dict[tuple[int, range], Samples] = field(default_factory=dict)
+    """The samples of the last shard, which many units share."""
 
     def run(self) -> None:
         """Computes what is missing; where targets are not columns of the model, or several per image, these come first."""
@@ -209,6 +261,21 @@ class _Job:
             self._compute_missing()
         else:
             self._with_cases(classes)._compute_missing()
+
+    def in_order(self) -> _Job:
+        """The same job with its samples in the order that the seed draws, where it stops early or did so before."""
+        old = self.store.intact_record()
+        seeded = old is not None and old.spec.order is not None
+        if self.options.stops_early:
+            if old is not None and not seeded:
+                raise SnellenError(
+                    f"'{self.store.folder}' was made in the order of its images, so --until and --budget cannot continue "
+                    "it; leave them out, or choose another --out"
+                )
+            check_judged(self.methods, self.metrics)
+        if not seeded and not self.options.stops_early:
+            return self
+        return replace(self, samples=self.samples.take(seeded_order(self.samples.ids, self.seed)), seeded=True)
 
     def _with_cases(self, classes: int) -> _Job:
         """The same job with a sample per image and target."""
@@ -262,8 +329,12 @@ class _Job:
     def _compute_missing(self) -> None:
         started = time.perf_counter()
         old = self.store.intact_record()
+        for note in () if self.crew is None else self.crew.check([*self.methods, *self.metrics]):
+            self.observer.note(note)
         shards = split_into_shards(self.samples, self.options.shard)
-        spec = self._spec()
+        spec = self._spec().changed(**recording.keep_maps_fields(old, self.options.keep_maps))
+        if spec.keep_maps == "none" and not self.metrics:
+            raise SnellenError("--keep-maps none drops maps once they are scored, but there are no metrics; name some")
         skipped = (f"skipped '{name}': {reason}" for name, reason in self.samples.skipped)
         notes = [*self.classifier.notes, *self.samples.notes, *skipped]
         if self.metrics and (words := chosen_targets.probability_note(self.classifier)) is not None:
@@ -276,9 +347,10 @@ class _Job:
             for note in recording.changed_plugins(old, self.methods, self.metrics):
                 self.observer.note(note)
 
-        self.classifier.use_compiled = False
+        self.classifier.use_eager()
         inputs = self.classifier.to_inputs(self.samples[0].image[None])
         classes = self.classifier.check(inputs)
+        self.classifier.check_folded_norms(inputs)
         rows = self.classifier.rows_for(inputs)
         for note in repeatability_warnings(self.classifier, self.samples[0].image):
             notes.append(note)
@@ -311,41 +383,61 @@ class _Job:
         fitted_digests = {name: state.digest for name, state in fitted.items()}
         variants = self._train_variants(packed, labels, fitted_digests, self._forecast(pass_seconds, total))
 
-        compiled = old.spec.compiled if old is not None else self._worth_compiling(pass_seconds, total)
-        tasks, units = missing_units(
+        choice = self._choose_engine(old, shards, plan, pass_seconds)
+        find_missing = functools.partial(
+            missing_units,
             self.store,
-            shards,
-            self.methods,
-            self.metrics,
-            common_key(self.classifier, self.seed, compiled),
-            fitted_digests,
-            variants.digests,
-            lambda method, shard: method.read(
+            methods=self.methods,
+            metrics=self.metrics,
+            facts=common_key(self.classifier, self.seed, choice.name),
+            fitted_digests=fitted_digests,
+            variants=variants.digests,
+            made_elsewhere=lambda method, shard: method.read(
                 [chosen_maps[label(method)][sample_id] for sample_id in shard.ids], facts[0].size, int(inputs.shape[1])
             ),
         )
-        seconds, compile_seconds = self._announce(tasks, plan, inputs, compiled, pass_seconds, len(units))
+        tasks, units = find_missing(shards=shards)
+        if old is not None and tasks and not self._in_other_processes():
+            choice = engine_choice.prepare_kept(choice, self.classifier, inputs, self.store.folder)
+        pass_seconds = replace(pass_seconds, alone=choice.picture_seconds)
+        seconds = self._announce(tasks, plan, pass_seconds, len(units))
+        self._note_recomputed(tasks, plan)
         metrics = tuple(planning.describe_metric(metric, facts[0].size, self.classifier) for metric in self.metrics)
         record = recording.open_record(
             old,
             request=self.options.request,
-            spec=spec.changed(metrics=metrics, compiled=compiled),
+            spec=spec.changed(metrics=metrics, **_engine_fields(old, choice)),
             classifier=recording.describe_classifier(self.classifier, classes=classes, rows=rows),
             samples=samples,
             notes=notes,
             fitted=fitted,
             variants=variants.facts,
-            units=units,
+            plan=recording.describe_plan(self.store, PlannedUnits.of(()) if self.options.stops_early else units),
             planned=Planned(
-                seconds=seconds, compile_seconds=compile_seconds, forward=total.forward, backward=total.backward
+                seconds=seconds, preparation_seconds=choice.seconds, forward=total.forward, backward=total.backward
             ),
+            engine=choice.record,
         )
+        record = record.with_units(PlannedUnits.of(()) if self.options.stops_early else units)
         self.store.put_record(record)
 
-        errors = self._compute(packed, variants, tasks, plan, compiled)
-        finished = self.store.intact_units()
-        record = recording.close_record(self.store, record, old, finished, time.perf_counter() - started, errors)
-        for note in recording.refusal_sentences(record, finished, except_for=refused):
+        compute = functools.partial(
+            self._compute,
+            packed,
+            variants,
+            plan=plan,
+            pass_seconds=pass_seconds,
+            engine=choice,
+            shape=tuple(inputs.shape[1:]),
+            keep_maps=spec.keep_maps,
+        )
+        if self.options.stops_early:
+            costs = Costs(plan, pass_seconds, max(1, self.options.workers))
+            record, errors = self._compute_in_steps(record, shards, costs, find_missing, compute)
+        else:
+            errors = compute(tasks)
+        record = recording.close_record(self.store, record, old, time.perf_counter() - started, errors)
+        for note in recording.refusal_sentences(record, self.store, except_for=refused):
             self.observer.note(note)
         if errors:
             raise UnfinishedError(recording.failure_sentence(record, self.store.folder))
@@ -372,26 +464,35 @@ class _Job:
             precision=self.classifier.precision,
         )
         # Not set without any, so that the records of such runs are as before.
-        return described.changed(positive_controls=tuple(map(planning.describe_method, positive))) if positive else described
+        drawn: dict[str, Any] = {}
+        if positive:
+            drawn["positive_controls"] = tuple(map(planning.describe_method, positive))
+        if self.classifier.folds_norms:
+            drawn["fold_norms"] = True
+        if self.seeded:
+            drawn |= {"order": SEEDED, "until": self.options.until, "budget": self.options.budget}
+        return described.changed(**drawn)
 
     def _inspect(self, packed: PackedClassifier, shards: list[Shard]) -> list[ShardFacts]:
         """Loads every image once, so that broken images and wrong labels are refused before any method runs."""
         self.observer.begin("looking at the images", Passes(forward=len(self.samples)), len(shards))
-        calls = (
-            (
+        works = (
+            Work(
                 str(number),
                 InspectShard(
                     classifier=packed,
-                    samples=self.samples.take(list(shard.indices)),
+                    samples=self._samples_of(shard),
                     digests=shard.digests,
                     pictures=max(0, PICTURES - shard.indices.start),
                     threads=self._threads(),
                 ),
+                seconds={"looking": LOOK_SECONDS * len(shard.ids)},
             )
             for number, shard in enumerate(shards)
         )
         facts: dict[int, ShardFacts] = {}
-        for key, result in self._run_calls(calls, lambda _: "looking at the images"):
+        expected = LOOK_SECONDS * len(self.samples)
+        for key, result in self._run_works(works, lambda _: "looking at the images", expected):
             if isinstance(result, Exception):
                 raise _as_sentence(result, "looking at the images failed")
             facts[int(key)] = result
@@ -450,11 +551,11 @@ class _Job:
         condition = None if self.condition is None else label(self.condition)
         measured: Accuracy | NumberError | None = None
         if head.exclusive:
-            labels, predictions = [row.label for row in rows], [row.prediction for row in rows]
+            labels, predictions = rows.values("label"), rows.values("prediction")
             measured = accuracy(labels, predictions, classes, self.classifier.classes, condition)
         elif not head.decides:
             unit = chosen_targets.unit_of(head)
-            measured = number_error([row.number for row in rows], [row.estimate for row in rows], unit, condition)
+            measured = number_error(rows.values("number"), rows.values("estimate"), unit, condition)
         if measured is not None:
             self.observer.note(f"{measured.name.lower()} {measured.words}. {measured.remark}".strip())
 
@@ -503,8 +604,8 @@ class _Job:
         groups = {str(number): group for number, group in enumerate(variant_training.group_by_maps(untrained))}
         images = Passes(forward=len(self.training))
         self.observer.begin("training variants", len(untrained) * images, len(untrained))
-        calls = (
-            (
+        works = (
+            Work(
                 key,
                 TrainVariants(
                     variants=group,
@@ -515,10 +616,11 @@ class _Job:
                     seed=self.seed,
                     threads=self._threads(),
                 ),
+                seconds={key: 1.0},  # of a kind of its own, so that it travels alone
             )
             for key, group in groups.items()
         )
-        for key, result in self._run_calls(calls, lambda key: f"training {groups[key][0].name}"):
+        for key, result in self._run_works(works, lambda key: f"training {groups[key][0].name}"):
             if isinstance(result, Exception):
                 raise _as_sentence(result, f"training {groups[key][0].name} failed")
             for variant, trained in zip(groups[key], result, strict=True):
@@ -527,10 +629,32 @@ class _Job:
         self.observer.end()
         return variants
 
-    def _worth_compiling(self, pass_seconds: planning.PassSeconds, total: Passes) -> bool:
-        if self.options.compile is not None or "layer" not in self.classifier.offers:
-            return bool(self.options.compile)
-        return compiling_pays(pass_seconds.forward * (total.forward - total.backward) / max(1, self.options.workers))
+    def _choose_engine(
+        self, old: RunRecord | None, shards: list[Shard], plan: planning.Plan, pass_seconds: planning.PassSeconds
+    ) -> EngineChoice:
+        """The engine of the run that is continued; of a new run the stated one, or the fastest that the plan repays."""
+        stated = engine_choice.check_engine(self.options.engine)
+        if old is not None:
+            if stated not in (None, old.spec.engine_name):
+                self.observer.note(f"the run goes on with the engine '{old.spec.engine_name}', with which it was started")
+            return engine_choice.keep_engine(old, self.store.folder)
+        if stated is not None:
+            choice = engine_choice.state_engine(stated, self.classifier, self.samples)
+        else:
+            passes = passes_of_shard(shards[0], self.methods, self.metrics, plan)
+            forward_only = (passes.forward - passes.backward) * len(self.samples) // len(shards[0].ids)
+            budget = Budget() if self.options.budget is None else Budget.parse(self.options.budget)
+            choice = engine_choice.choose_engine(
+                self.classifier,
+                self.samples,
+                passes=int(min(forward_only, budget.passes, budget.seconds / pass_seconds.forward)),
+                processes=max(1, self.options.workers),
+                threads=self._threads(),
+                pass_seconds=pass_seconds.forward,
+            )
+        if choice.note is not None:
+            self.observer.note(choice.note)
+        return choice
 
     def _forecast(self, pass_seconds: planning.PassSeconds, total: Passes) -> str:
         return (
@@ -542,100 +666,175 @@ class _Job:
         self,
         tasks: list[MissingUnit],
         plan: planning.Plan,
-        inputs: Tensor,
-        compiled: bool,
         pass_seconds: planning.PassSeconds,
         units: int,
-    ) -> tuple[float, float]:
-        """Notes what is planned and how long it should take; compiles first where that was decided, which takes time too.
-
-        Returns the expected seconds in the model, and those that compiling took.
-        """
+    ) -> float:
+        """Notes what is planned and how long it should take; returns the expected seconds in the model."""
         if len(tasks) < units:
             self.observer.note(f"{units - len(tasks)} of {units} units are already finished and will not be repeated")
         if not tasks:
-            return 0.0, 0.0
-        started = time.perf_counter()
+            return 0.0
         todo = sum((task.passes(plan) for task in tasks), Passes())
-        if compiled and not self._in_other_processes():
-            self.observer.note("compiling the forward pass, which this many passes repay")
-            reason = self.classifier.compile_for(inputs)
-            if reason:
-                self.observer.note(f"compiling failed ({reason}); going on without it")
-        compile_seconds = time.perf_counter() - started
-        if self.classifier.use_compiled:
-            pass_seconds = replace(
-                pass_seconds, forward=planning.measure_pass_seconds(self.classifier, inputs, gradients=False).forward
-            )
         spared = cached_passes(tasks, plan)
         seconds = pass_seconds.seconds(todo - spared) / max(1, self.options.workers)
-        most = "at most " if any(traits(task.method).at_most for task in tasks) else ""
+        most = "at most " if self.options.stops_early or any(traits(task.method).at_most for task in tasks) else ""
         self.observer.note(
             f"planned: {most}{todo.forward:,} forward and {todo.backward:,} backward passes through "
             f"'{self.classifier.name}', of which the cache saves {spared.forward:,} and {spared.backward:,}; "
             f"{most or 'about '}{duration(seconds)} in the model"
         )
-        return seconds, compile_seconds
+        return seconds
+
+    def _note_recomputed(self, tasks: list[MissingUnit], plan: planning.Plan) -> None:
+        """Says what it costs that maps were not kept."""
+        again = [task for task in tasks if task.recomputed]
+        if not again:
+            return
+        passes = sum((plan.passes[label(task.method), "maps"] * len(task.shard.indices) for task in again), Passes())
+        self.observer.note(
+            f"maps of {len(again)} units were not kept by this run, so they are computed again for the new metrics, to the "
+            f"same numbers: {passes.forward:,} forward and {passes.backward:,} backward passes of those planned; another "
+            "run with --keep-maps all spares that"
+        )
 
     # Computing -------------------------------------------------------------------------------------------------------
 
+    def _compute_in_steps(
+        self,
+        record: RunRecord,
+        shards: list[Shard],
+        costs: Costs,
+        find_missing: Callable[..., tuple[list[MissingUnit], PlannedUnits]],
+        compute: Callable[..., list[Failure]],
+    ) -> tuple[RunRecord, list[Failure]]:
+        """Computes what decides verdicts, and adds it to the record step by step."""
+        budget = None if self.options.budget is None else Budget.parse(self.options.budget)
+        decider = (self.options.decider or default_decider)(record)
+        chosen = Schedule(decider=decider, tests=[label(metric) for metric in self.metrics], costs=costs, budget=budget)
+        errors: list[Failure] = []
+        while (step := chosen.next_step()) is not None:
+            part = [shard for shard in shards if step.start <= shard.indices.start < step.stop]
+            tasks, planned = find_missing(shards=part, chosen_metrics=step.metrics)
+            errors += compute(tasks, schedule=chosen, stage=step.words)
+            finished = [(unit, by) for key, by in planned.pairs() if (unit := self.store.unit(key)) is not None]
+            units = recording.merged_units([*record.units.pairs(), *((unit.key, by) for unit, by in finished)])
+            record = record.changed(plan=recording.describe_plan(self.store, units)).with_units(units)
+            self.store.put_record(record)
+            columns = ["sample", "method", "metric", "value"]
+            scores = self.store.scores(finished, record.samples.rows.names, columns)
+            chosen.finish(step, [unit for unit, _ in finished], scores.to_pandas())
+        self.observer.note(words := chosen.closing_words())
+        return record.changed(notes=(*record.notes, words)), errors
+
     def _compute(
-        self, packed: PackedClassifier, variants: RunVariants, tasks: list[MissingUnit], plan: planning.Plan, compiled: bool
+        self,
+        packed: PackedClassifier,
+        variants: RunVariants,
+        tasks: list[MissingUnit],
+        plan: planning.Plan,
+        pass_seconds: planning.PassSeconds,
+        engine: EngineChoice,
+        shape: tuple[int, ...],
+        keep_maps: KeepMaps,
+        schedule: Schedule | None = None,
+        stage: str = "explaining",
     ) -> list[Failure]:
         by_key = {task.key: task for task in tasks}
+        facts = functools.partial(recording.unit_facts, variants=variants.digests, keep_maps=keep_maps, seed=self.seed)
         errors = []
-        self.observer.begin("explaining", sum((task.passes(plan) for task in tasks), Passes()), len(tasks))
-        calls = ((key, self._unit(packed, variants, task, compiled)) for key, task in by_key.items())
-        for key, result in self._run_calls(calls, lambda key: label(by_key[key].method)):
-            task = by_key[key]
-            if isinstance(result, SnellenError):
-                raise result
-            if isinstance(result, Exception):
-                problem = f"{type(result).__name__}: {result}".strip() + line_of_user(result)
-                errors.append(Failure(method=label(task.method), sample=task.shard.ids[0], problem=problem))
-            else:
-                recording.write_unit(self.store, task, result, variants.digests)
-                errors += [
-                    Failure(method=label(task.method), metric=metric, sample=task.shard.ids[0], problem=problem)
-                    for metric, problem in result.failed.items()
-                ]
-            self.observer.finished(task.passes(plan) if self._in_other_processes() else Passes())
+        self.observer.begin(stage, sum((task.passes(plan) for task in tasks), Passes()), len(tasks))
+        affordable = itertools.takewhile(lambda _: schedule is None or not schedule.is_spent, by_key.items())
+        reach = Reach(self.store, self.crew, self.observer)
+        # Little where a sample is a path; items of a data set are sent themselves.
+        picture_bytes = len(cloudpickle.dumps(self._samples_of(tasks[0].shard))) if tasks and self.crew is not None else 0
+        works = (
+            Work(
+                key,
+                reach.call(self._unit(packed, variants, task, engine), facts(task)),
+                seconds=task.seconds(plan, pass_seconds),
+                group=task.shard.indices.start,
+                bytes=picture_bytes + (0 if reach.is_reached else task.map_bytes(shape)),
+            )
+            for key, task in affordable
+        )
+        expected = sum((sum(task.seconds(plan, pass_seconds).values()) for task in tasks), 0.0)
+        with reach.probing(bool(tasks)):
+            for key, result in self._run_works(works, lambda key: label(by_key[key].method), expected):
+                task = by_key[key]
+                if isinstance(result, SnellenError):
+                    raise result
+                if isinstance(result, Exception):
+                    problem = f"{type(result).__name__}: {result}".strip() + line_of_user(result)
+                    errors.append(Failure(method=label(task.method), sample=task.shard.ids[0], problem=problem))
+                else:
+                    unit = reach.written(result, facts(task))
+                    self.store.commit(unit)
+                    if schedule is not None:
+                        schedule.pay(*(cost for cost in (unit.cost, *unit.metric_costs.values()) if cost is not None))
+                    errors += [
+                        Failure(method=label(task.method), metric=metric, sample=task.shard.ids[0], problem=problem)
+                        for metric, problem in result.failed.items()
+                    ]
+                self.observer.finished(task.passes(plan) if self._in_other_processes() else Passes())
         self.observer.end()
         return errors
 
-    def _unit(self, packed: PackedClassifier, variants: RunVariants, task: MissingUnit, compiled: bool) -> Unit:
+    def _unit(self, packed: PackedClassifier, variants: RunVariants, task: MissingUnit, engine: EngineChoice) -> Unit:
         return Unit(
             classifier=packed,
             method=task.method,
             metrics=task.metrics,
-            samples=self.samples.take(list(task.shard.indices)),
+            samples=self._samples_of(task.shard),
             digests=task.shard.digests,
             targets=task.shard.targets,
             seed=self.seed,
-            compiled=compiled,
+            engine=engine.name,
+            variant_rows=engine.variant_rows,
             threads=self._threads(),
-            maps=self.store.maps(task.maps) if task.maps else None,
+            maps=self._maps_at_hand(task),
             variants=variants.packed(task.method, task.metrics),
         )
 
+    def _samples_of(self, shard: Shard) -> Samples:
+        """The samples of a shard as they are sent to workers: where they are, not what they show, where that is possible."""
+        key = id(self.samples), shard.indices
+        if key not in self.last_taken:
+            self.last_taken.clear()
+            self.last_taken[key] = replace(self.samples.take(list(shard.indices)), skipped=(), notes=())
+        return self.last_taken[key]
+
+    def _maps_at_hand(self, task: MissingUnit) -> np.ndarray | None:
+        """The maps of a unit that need not be computed."""
+        if task.stored is not None:
+            return self.store.maps(task.stored)
+        return None if task.read_maps is None else task.read_maps()
+
     # In which process -----------------------------------------------------------------------------------------------------
 
-    def _run_calls(
-        self, calls: Iterator[tuple[str, Call[R]]], name: Callable[[str], str]
+    def _run_works(
+        self, works: Iterator[Work[R]], name: Callable[[str], str], expected: float | None = None
     ) -> Iterator[tuple[str, R | Exception]]:
         return run_all(
-            calls,
-            workers=self.options.workers,
-            executor=self.executor,
+            works,
+            crew=self.crew,
             on_pass=self.observer.passed,
             on_start=lambda key: self.observer.running(name(key)),
+            expected=expected,
+            tempo=self.tempo,
         )
 
     def _in_other_processes(self) -> bool:
-        return self.executor is not None or self.options.workers > 1
+        return self.crew is not None
 
     def _threads(self) -> int | None:
         return self.options.threads or (1 if self._in_other_processes() else None)
+
+
+def _engine_fields(old: RunRecord | None, choice: EngineChoice) -> dict[str, Any]:
+    """How the engine is stored; runs of older versions go on as they were written."""
+    if old is not None and old.spec.engine is None:
+        return {"compiled": old.spec.compiled}
+    return {"engine": choice.name}
 
 
 def _as_sentence(problem: Exception, what: str) -> SnellenError:
@@ -648,10 +847,10 @@ def _as_sentence(problem: Exception, what: str) -> SnellenError:
 
 
 @contextmanager
-def _run_folder(out: str | Path | None) -> Iterator[Path]:
+def _run_folder(out: str | Path | None) -> Iterator[str | Path]:
     """The folder to write to; a temporary one is removed where an error leaves nothing computed in it."""
     if out is not None:
-        yield Path(out)
+        yield out
         return
     folder = Path(tempfile.mkdtemp(prefix="snellen-"))
     try:

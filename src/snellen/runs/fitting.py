@@ -96,7 +96,7 @@ def install_fitted_states(
     images = fitting_samples(samples, seed) if methods_by_state else samples
     digests = [list(pair) for pair in zip(images.ids, images.digests, strict=True)]
     for state, method in methods_by_state.items():
-        facts = {**common_key(classifier, seed, compiled=False), "samples": digests, "version": traits(method).version}
+        facts = {**common_key(classifier, seed, "eager"), "samples": digests, "version": traits(method).version}
         key = key_of({**facts, "lesson": state})  # an older word for a fitted state, which the keys of old runs hold
         if state in classifier.fitted_state:
             records[state] = FittedRecord(images=None, digest=digest(classifier.fitted_state[state]))

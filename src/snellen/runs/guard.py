@@ -6,7 +6,9 @@ silently change the scores of all others.
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import ctypes
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -74,6 +76,18 @@ class Guard:
         return changed
 
 
+def _memcmp() -> Callable[[int, int, int], int]:
+    """The C library's comparison of memory, which is 0 for equal bytes; where there is none, nothing counts as equal."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        compare = ctypes.CDLL(None).memcmp
+        compare.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+        return compare
+    return lambda first, second, size: 1
+
+
+_MEMCMP = _memcmp()
+
+
 class _TensorCopy:
     """A tensor and a copy of its values."""
 
@@ -81,12 +95,22 @@ class _TensorCopy:
         self.tensor = tensor
         self._values = tensor.detach().clone()
         self._needs_gradient = tensor.requires_grad
+        values = self._values
+        self._bytes = values.nbytes if values.is_cpu and values.untyped_storage().nbytes() == values.nbytes else None
 
     def differs(self) -> bool:
         """Whether the tensor has other values now."""
-        now, before = self.tensor.detach(), self._values
+        now, before = self.tensor, self._values
         if now.shape != before.shape or now.dtype != before.dtype or now.device != before.device:
             return True
+        # The bytes of memory are compared first: equal ones mean equal values, at a quarter of the time.
+        if (
+            self._bytes is not None
+            and now.stride() == before.stride()
+            and not _MEMCMP(now.data_ptr(), before.data_ptr(), self._bytes)
+        ):
+            return False
+        now = now.detach()
         return not torch.equal(now, before) and not bool(((now == before) | (now.isnan() & before.isnan())).all())
 
     def drop_gradients(self) -> None:
@@ -153,9 +177,10 @@ class _ClassifierCopy:
             _in_words(name) for name, tensor in self._tensors.items() if name not in self.own_changes and tensor.differs()
         ]
         for name, module, held in self._modules:
-            changed += [
-                _in_words(name, what) for what in _changes(module, held) if _in_words(name, what) not in self.own_changes
-            ]
+            if not _same_attributes(vars(module), held):
+                changed += [
+                    _in_words(name, what) for what in _changes(module, held) if _in_words(name, what) not in self.own_changes
+                ]
         classifier = self._classifier()
         if classifier is not None and classifier.fitted_state.keys() != self._fitted.keys():
             changed.append("the fitted states")
@@ -222,6 +247,15 @@ def _tensors(classifier: Classifier) -> dict[str, Tensor]:
     for state, tensors in classifier.fitted_state.items():
         every |= {f"{state}: {name}": tensor for name, tensor in tensors.items()}
     return every
+
+
+def _same_attributes(now: Mapping[str, Any], held: Mapping[str, Any]) -> bool:
+    """Whether all attributes of a module are as they were; False where they cannot be compared at once."""
+    try:
+        # Python compares objects by identity before it asks them, so no tensor or module is asked unless it was replaced.
+        return bool(now == held)
+    except Exception:  # what an attribute of the user's own raises when it is compared
+        return False
 
 
 def _changes(module: nn.Module, held: Mapping[str, Any]) -> Iterator[str]:

@@ -32,7 +32,18 @@ def machine() -> dict[str, str | int | float | None]:
 def versions() -> dict[str, str]:
     """The versions of packages that can change a score."""
     packages = {}
-    for name in ("snellen", "torch", "numpy", "pillow", "pandas", "pyarrow", "timm", "torchvision", "scikit-image"):
+    for name in (
+        "snellen",
+        "torch",
+        "numpy",
+        "pillow",
+        "pandas",
+        "pyarrow",
+        "timm",
+        "torchvision",
+        "scikit-image",
+        "onnxruntime",
+    ):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             packages[name] = importlib.metadata.version(name)
     return packages

@@ -6,8 +6,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import t as student
-
 USUAL_REASONS = "a mean, std or size other than in training, or numbers in another unit"
 FEWEST = 5
 """With fewer labelled images, no remark compares the model with always saying the same number."""
@@ -74,6 +72,8 @@ def number_error(
     n, mean = len(pairs), statistics.fmean(errors)
     low = high = r2 = None
     if n > 1:
+        from scipy.stats import t as student  # half a second, which workers do not need
+
         half = float(student.ppf(0.975, n - 1)) * statistics.stdev(errors) / n**0.5
         low, high = max(0.0, mean - half), mean + half
     centre = statistics.fmean(true)

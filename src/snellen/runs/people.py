@@ -188,7 +188,7 @@ class StudyResult:
         )
 
 
-def write_people(folder: Path, people: StudyResult) -> None:
+def write_people(folder: str | Path, people: StudyResult) -> None:
     """Stores the results of a study in a run folder, in place of earlier results of the same study.
 
     Results of simulated participants never replace those of people.
@@ -207,7 +207,7 @@ def write_people(folder: Path, people: StudyResult) -> None:
         store.put_people(StudyRecord.model_validate(facts))
 
 
-def read_people(folder: Path) -> tuple[StudyResult, ...]:
+def read_people(folder: str | Path) -> tuple[StudyResult, ...]:
     """The results of all studies in a run folder, in the order in which they ended."""
     store, studies = Store(folder), []
     for key, record in store.people().items():

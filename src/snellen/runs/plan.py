@@ -30,10 +30,14 @@ class PassSeconds:
     """Of a forward pass."""
     backward: float
     """Of the backward pass after it."""
+    alone: float | None = None
+    """Of a forward pass without a backward pass, by another engine; None where all are eager."""
 
     def seconds(self, passes: Passes) -> float:
         """How long these passes should take."""
-        return passes.forward * self.forward + passes.backward * self.backward
+        alone = self.forward if self.alone is None else self.alone
+        followed = min(passes.forward, passes.backward)
+        return (passes.forward - followed) * alone + followed * self.forward + passes.backward * self.backward
 
 
 def parse_methods(names: Any, maps: Any = None, map_range: Any = None) -> list[Method]:

@@ -1,63 +1,41 @@
 """The typed records of a run folder: what `run.json`, its units and the other JSON files hold.
 
-This is the only module that knows the keys on disk. A field whose stored key is an older word is listed in `STORED_KEYS`.
+No other module but those of its parts knows the keys on disk. A field whose stored key is an older word is listed in
+`json_record.STORED_KEYS`.
 Fields that an older version did not write have a default here; keys that a newer version added are kept and written back.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+import pyarrow as pa
+from pydantic import Field, PrivateAttr
 
 from snellen.errors import SnellenError
 from snellen.files.documents import PlainName, parse_as
-from snellen.files.integrity import DamagedError, dump_record, read_record
+from snellen.files.folder import Folder
+from snellen.files.integrity import DamagedError, damage, dump_record, parse_record, read_named
 from snellen.plugins.notation import read_plugin
 from snellen.plugins.traits import Attribute
 from snellen.runs.accuracy import Accuracy, accuracy
+from snellen.runs.json_record import Count, R, Record, Seconds
+from snellen.runs.kept_maps import KEPT_WORDS, KeepMaps
 from snellen.runs.number_error import NumberError, number_error
+from snellen.runs.planned_units import PlannedUnit, PlannedUnits
+from snellen.runs.sample_table import SampleRow, SampleTable
 
-SCHEMA = 1
-"""The version of the records that this code writes, and the newest that it reads."""
+RUN = "run.json"
+"""The name of the record of a run in its folder."""
 
-STORED_KEYS = {"schema_version": "schema", "fitted": "lessons", "variants": "relatives", "class_names": "names"}
-"""The key on disk of each field that has another name in code."""
+SCHEMA = 2
+"""The version of the records that this code writes, and the newest that it reads. Version 1 listed samples and units in
+run.json, and had three files per unit."""
 
-Count = Annotated[int, Field(ge=0)]
-Seconds = Annotated[float, Field(ge=0)]
-UnitKey = Annotated[str, Field(pattern="^[0-9a-f]{20}$")]
-
-
-R = TypeVar("R", bound="Record")
-
-
-class Record(BaseModel):
-    """A JSON object of the run folder, read strictly; keys of other versions are kept."""
-
-    model_config = ConfigDict(
-        extra="allow",
-        allow_inf_nan=False,
-        frozen=True,
-        populate_by_name=True,
-        protected_namespaces=(),
-        alias_generator=lambda field: STORED_KEYS.get(field, field),
-    )
-
-    def changed(self: R, **values: Any) -> R:
-        """A copy with other values of these fields."""
-        return self.model_copy(update=values)
-
-    def as_json(self) -> dict[str, Any]:
-        """The plain values that are stored: what was read or set, without defaults."""
-        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
-
-
-class FileRecord(Record):
-    """A record that names a file in its own folder."""
-
-    file: PlainName
+TABLES = "tables"
+"""The folder of the tables that run.json names: the samples, and the units that are planned."""
 
 
 class Cost(Record):
@@ -99,7 +77,7 @@ class UnitRecord(Record):
     """The file of the scores."""
     metrics: dict[str, str]
     """The key of each metric that was computed, by label."""
-    refused: dict[str, Refusal] = {}
+    refused: dict[str, Refusal] = Field(default_factory=dict)
     """By label of the metric."""
     metric_costs: dict[str, Cost]
     """By label of the metric."""
@@ -189,8 +167,43 @@ class Spec(Record):
     """Images per unit."""
     precision: str
     """Of the numbers inside the model."""
+    engine: str | None = None
+    """How forward-only passes are computed; None in runs of older versions."""
+    fold_norms: bool = False
+    """Whether gradients come from a copy of the model with batch normalisations folded into convolutions."""
     compiled: bool = False
-    """Whether the forward pass was compiled."""
+    """Of runs of older versions: whether the forward pass was compiled."""
+
+    @property
+    def engine_name(self) -> str:
+        """How forward-only passes are computed."""
+        return self.engine or ("compiled" if self.compiled else "eager")
+
+    until: str | None = None
+    """When a comparison has enough images, such as settled; None where all are computed, or the budget decides."""
+    budget: str | None = None
+    """What the last call could spend at most, such as 10m."""
+    order: Literal["seeded"] | None = None
+    """Whether the seed drew the order of the samples; None for the order of their folder."""
+    keep_maps: KeepMaps = "all"
+    """Which maps are kept after they were scored: all, some or none."""
+    keep_maps_before: tuple[KeepMaps, ...] = ()
+    """Other such settings that units of the run were computed with."""
+
+    @property
+    def keeps_all_maps(self) -> bool:
+        """Whether the run keeps every map that it computes, and always did."""
+        return self.keep_maps == "all" and not self.keep_maps_before
+
+    @property
+    def kept_words(self) -> str:
+        """Which maps are stored."""
+        return "; earlier: ".join(KEPT_WORDS[setting] for setting in (self.keep_maps, *self.keep_maps_before))
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether the run computes only what decides verdicts, so that numbers of images differ."""
+        return self.until is not None or self.budget is not None
 
     @property
     def versions(self) -> dict[str, int]:
@@ -208,7 +221,7 @@ class ModelRecord(Record):
     """The source that loaded it, such as hf."""
     processor: dict[str, Any] | None = None
     """How its source prepares images."""
-    versions: dict[str, str] = {}
+    versions: dict[str, str] = Field(default_factory=dict)
     """Of the packages that loaded it."""
 
 
@@ -272,29 +285,6 @@ class ClassifierRecord(Record):
         return f"{self.classes} {'classes' if self.exclusive else 'independent labels'}"
 
 
-class SampleRow(Record):
-    """One sample, and what the classifier predicts for it."""
-
-    sample: str
-    """Its id."""
-    label: Count | None
-    """The class that is right; None where it is unknown, or several are."""
-    prediction: Count
-    """The most likely class."""
-    probability: float
-    """Of the predicted class."""
-    target: Count
-    """The class that its maps explain."""
-    truth: str | None = None
-    """Whether a mask says where the evidence is: some, empty or none."""
-    group: str | None = None
-    """Such as a patient; None without one."""
-    number: float | None = None
-    """The true number, where the model estimates one."""
-    estimate: float | None = None
-    """The number that the model estimates."""
-
-
 class SamplesRecord(Record):
     """The samples of a run."""
 
@@ -303,7 +293,10 @@ class SamplesRecord(Record):
     """A hash of the content of all samples."""
     source: str
     """Where they come from, in words."""
-    rows: tuple[SampleRow, ...]
+    listed: tuple[SampleRow, ...] | None = None
+    """One row per sample, in records of version 1."""
+    table: PlainName | None = None
+    """The file with one row per sample: see `SampleTable`."""
     pictures: dict[str, PlainName]
     """Files of the first samples as the classifier sees them, by sample."""
     accuracy: Accuracy | None = None
@@ -311,14 +304,29 @@ class SamplesRecord(Record):
     error: NumberError | None = None
     """Of a model that estimates a number."""
 
+    _rows: SampleTable | None = PrivateAttr(default=None)
 
-class PlannedUnit(Record):
-    """A unit that the run consists of, and the metrics that are read from it."""
+    @property
+    def rows(self) -> SampleTable:
+        """One row per sample, read when it is first used."""
+        if self._rows is None:
+            self._rows = SampleTable.of_rows(self.listed or ())
+        return self._rows
 
-    unit: UnitKey
-    """Its key."""
-    metrics: tuple[str, ...]
-    """Their labels."""
+    def with_rows(self, rows: SampleTable) -> SamplesRecord:
+        """The same with these rows, in memory."""
+        changed = self.changed()
+        changed._rows = rows
+        return changed
+
+
+class PlanRecord(Record):
+    """Where the units of a run are listed."""
+
+    units: Count
+    """How many."""
+    table: PlainName
+    """The file that lists them: see `PlannedUnits`."""
 
 
 class FittedRecord(Record):
@@ -360,12 +368,57 @@ class VariantFile(Record):
     """Shows that the file was made here, where opening it could execute code."""
 
 
+class EngineTrial(Record):
+    """What came of trying an engine on pictures of the run."""
+
+    name: str
+    picture_seconds: Seconds | None = None
+    """Per picture of a full pass; None where it was not measured."""
+    preparation_seconds: Seconds | None = None
+    """What preparing it took."""
+    difference: float | None = None
+    """The largest difference from an eager output, as a share of the largest output."""
+    reason: str | None = None
+    """Why it cannot be used, or was not tried."""
+
+
+class EngineRecord(Record):
+    """How the engine of forward-only passes was chosen."""
+
+    stated: bool
+    """Whether the user named it; it was measured otherwise."""
+    trials: tuple[EngineTrial, ...]
+    """The engine that is used comes first."""
+    variant_rows: Count | None = None
+    """How many rows each variant computes eagerly before the engine is prepared for it; None where all are."""
+
+    @property
+    def words(self) -> str:
+        """The choice as a sentence part."""
+        used, *others = self.trials
+        return "; ".join([_in_words(used), *(_in_words(trial) for trial in others)])
+
+
+def _in_words(trial: EngineTrial) -> str:
+    """Such as `onnxruntime, 2.8 ms per picture, prepared in 0.4 s, outputs within 1e-06 of eager ones`."""
+    if trial.reason is not None:
+        return f"{trial.name}: {trial.reason}"
+    facts = [trial.name]
+    if trial.picture_seconds is not None:
+        facts.append(f"{1e3 * trial.picture_seconds:.3g} ms per picture")
+    if trial.name != "eager" and trial.preparation_seconds is not None:
+        facts.append(f"prepared in {trial.preparation_seconds:.1f} s")
+    if trial.difference is not None:
+        facts.append(f"outputs within {trial.difference:.0e} of eager ones")
+    return ", ".join(facts)
+
+
 class Planned(Record):
     """What the run was expected to cost before anything was saved by the cache."""
 
     seconds: Seconds = 0.0
-    compile_seconds: Seconds = 0.0
-    """Seconds that compiling took, which is done before."""
+    preparation_seconds: Seconds = 0.0
+    """Seconds that choosing and preparing the engine took, which is done before."""
     forward: Count = 0
     backward: Count = 0
 
@@ -423,16 +476,36 @@ class RunRecord(Record):
     """The revision of a source checkout of Snellen."""
     notes: tuple[str, ...]
     """Sentences for the report."""
-    fitted: dict[str, FittedRecord] = {}
+    fitted: dict[str, FittedRecord] = Field(default_factory=dict)
     """By name of the fitted state."""
-    variants: dict[str, VariantRecord] = {}
+    variants: dict[str, VariantRecord] = Field(default_factory=dict)
     """By name of the variant."""
-    units: tuple[PlannedUnit, ...]
+    listed_units: tuple[PlannedUnit, ...] | None = None
+    """The units that the run consists of, in records of version 1."""
+    plan: PlanRecord | None = None
+    """The same, in newer records."""
     planned: Planned = Planned()
+    engine: EngineRecord | None = None
+    """How the engine was chosen; None in runs of older versions."""
     errors: tuple[Failure, ...] = ()
     totals: Totals | None = None
     merged: str | None = None
     """The digest of scores.parquet, which holds all scores."""
+
+    _units: PlannedUnits | None = PrivateAttr(default=None)
+
+    @property
+    def units(self) -> PlannedUnits:
+        """The units that the run consists of, read when they are first used."""
+        if self._units is None:
+            self._units = PlannedUnits.of((planned.unit, planned.metrics) for planned in self.listed_units or ())
+        return self._units
+
+    def with_units(self, units: PlannedUnits) -> RunRecord:
+        """The same with these units, in memory."""
+        changed = self.changed()
+        changed._units = units
+        return changed
 
     @property
     def method_failures(self) -> dict[str, str]:
@@ -445,8 +518,8 @@ class RunRecord(Record):
         if not self.classifier.exclusive:
             return None
         return accuracy(
-            [row.label for row in rows],
-            [row.prediction for row in rows],
+            rows.values("label"),
+            rows.values("prediction"),
             self.classifier.classes,
             self.classifier.class_names,
             self.spec.condition,
@@ -457,9 +530,7 @@ class RunRecord(Record):
         rows = self.samples.rows
         if not self.classifier.is_number:
             return None
-        return number_error(
-            [row.number for row in rows], [row.estimate for row in rows], self.classifier.unit, self.spec.condition
-        )
+        return number_error(rows.values("number"), rows.values("estimate"), self.classifier.unit, self.spec.condition)
 
     def agreement(self) -> Accuracy | NumberError | None:
         """How well the outputs agree with the labels: the accuracy, or the error of a number."""
@@ -485,27 +556,73 @@ class StudyRecord(Record):
     """The table of scores per image."""
 
 
-def read(path: Path, kind: type[R], remedy: str) -> R:
+def read(folder: Folder, name: str, kind: type[R], remedy: str) -> R:
     """The record in a file; one that was changed, or is not of this kind, is refused with the remedy."""
-    return _typed(path, read_record(path, remedy), kind, remedy)
+    return _typed(f"{folder}/{name}", _values(folder, name, remedy), kind, remedy)
 
 
-def read_run(path: Path, remedy: str) -> RunRecord:
+def read_run(folder: Folder, remedy: str) -> RunRecord:
     """The record in `run.json`; one of a newer schema, or whose parts contradict each other, is refused."""
-    values = read_record(path, remedy)
-    _check_schema(values, str(path.parent))
+    path, values = f"{folder}/{RUN}", _values(folder, RUN, remedy)
+    _check_schema(values, str(folder))
     record = _typed(path, values, RunRecord, remedy)
     try:
         _check_consistent(record)
     except SnellenError as problem:
         raise DamagedError(path, str(problem), remedy) from None
+    if record.samples.table is not None:
+        record.samples._rows = SampleTable(
+            StoredSamples(folder=folder, file=record.samples.table, remedy=remedy, record=record)
+        )
+    if record.plan is not None:
+        record._units = PlannedUnits(StoredPlan(folder=folder, file=record.plan.table, remedy=remedy))
     return record
 
 
-def read_study(path: Path, remedy: str) -> StudyRecord:
+@dataclass(frozen=True)
+class StoredSamples:
+    """Reads the rows of samples when they are first used."""
+
+    folder: Folder
+    file: str
+    remedy: str
+    record: RunRecord
+
+    def __call__(self) -> pa.Table:
+        def parse(content: bytes) -> pa.Table:
+            table = SampleTable.parse(content)
+            _check_rows(SampleTable(table), self.record)
+            return table
+
+        return _parsed(self.folder, self.file, self.remedy, parse)
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """Reads the plan of units when it is first used."""
+
+    folder: Folder
+    file: str
+    remedy: str
+
+    def __call__(self) -> pa.Table:
+        return _parsed(self.folder, self.file, self.remedy, PlannedUnits.parse)
+
+
+def _parsed(folder: Folder, file: str, remedy: str, parse: Callable[[bytes], pa.Table]) -> pa.Table:
+    """A table that run.json names; a damaged one is refused."""
+    name = f"{TABLES}/{file}"
+    content = read_named(folder, name, remedy)
+    try:
+        return parse(content)
+    except SnellenError as problem:
+        raise DamagedError(f"{folder}/{name}", str(problem), remedy) from None
+
+
+def read_study(folder: Folder, name: str, remedy: str) -> StudyRecord:
     """The result of a study; a record of a newer schema is refused."""
-    values = read_record(path, remedy)
-    _check_schema(values, str(path))
+    path, values = f"{folder}/{name}", _values(folder, name, remedy)
+    _check_schema(values, path)
     return _typed(path, values, StudyRecord, remedy)
 
 
@@ -514,7 +631,15 @@ def dump(record: Record) -> bytes:
     return dump_record(record.as_json())
 
 
-def _typed(path: Path, values: dict[str, Any], kind: type[R], remedy: str) -> R:
+def _values(folder: Folder, name: str, remedy: str) -> dict[str, Any]:
+    path = f"{folder}/{name}"
+    try:
+        return parse_record(folder.read(name), path, remedy)
+    except OSError as problem:
+        raise DamagedError(path, damage(problem), remedy) from None
+
+
+def _typed(path: str, values: dict[str, Any], kind: type[R], remedy: str) -> R:
     try:
         return parse_as(kind, values, "it")
     except SnellenError as problem:
@@ -529,14 +654,20 @@ def _check_schema(values: dict[str, Any], owner: str) -> None:
 
 def _check_consistent(record: RunRecord) -> None:
     """Refuses a record whose parts contradict each other, in words that follow 'it'."""
-    rows, names = record.samples.rows, record.classifier.class_names
-    if len({row.sample for row in rows}) < len(rows) or len(rows) != record.samples.count:
-        raise SnellenError("it does not have one row per sample")
     methods = [method.label for method in (*record.spec.methods, *record.spec.positive_controls)]
     metrics = [metric.label for metric in record.spec.metrics]
     for kind, labels in {"methods": methods, "metrics": metrics}.items():
         if len(set(labels)) < len(labels):
             raise SnellenError(f"it names one of its {kind} twice")
-    highest = max((number or 0 for row in rows for number in (row.label, row.prediction, row.target)), default=0)
+    if record.samples.table is None:
+        _check_rows(record.samples.rows, record)
+
+
+def _check_rows(rows: SampleTable, record: RunRecord) -> None:
+    """Refuses rows of samples that contradict the record, in words that follow 'it'."""
+    names = record.classifier.class_names
+    if len(rows) != record.samples.count or rows.names.duplicate() is not None:
+        raise SnellenError("it does not have one row per sample")
+    highest = max(rows.highest(column) for column in ("label", "prediction", "target"))
     if names is not None and highest >= len(names):
         raise SnellenError(f"it has samples of class {highest}, but names only {len(names)} classes")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from snellen.classifier import Classifier
@@ -14,27 +15,30 @@ from snellen.images import Samples
 from snellen.plugins.registry import label, traits
 from snellen.runs import chosen_targets
 from snellen.runs.foreign_code import request_seal
+from snellen.runs.kept_maps import KeepMaps, extreme_samples, sampled_maps
 from snellen.runs.machine import machine, revision, versions
+from snellen.runs.planned_units import PlannedUnits
 from snellen.runs.record import (
     SCHEMA,
     ClassifierRecord,
+    EngineRecord,
     Failure,
     FittedRecord,
     ModelRecord,
     Planned,
-    PlannedUnit,
-    Refusal,
+    PlanRecord,
     RunRecord,
-    SampleRow,
     SamplesRecord,
     Spec,
     Totals,
-    UnitRecord,
     VariantRecord,
 )
-from snellen.runs.store import Store, key_of
+from snellen.runs.sample_table import SampleTable
+from snellen.runs.segments import FinishedUnit
+from snellen.runs.store import Store
 from snellen.runs.tasks import MissingUnit, Shard, metric_key
 from snellen.runs.unit import ShardFacts, UnitResult
+from snellen.runs.unit_writer import UnitFacts, UnitWriter
 from snellen.types import Method, Metric
 
 
@@ -56,11 +60,15 @@ def describe_classifier(classifier: Classifier, *, classes: int, rows: int) -> C
 
 
 def samples_digest(shards: Sequence[Shard]) -> str:
-    """A hash of the content of all samples."""
-    return key_of([shard.digests for shard in shards])
+    """A hash of the content of all samples: of their digests in lists, one per shard, as JSON."""
+    content = hashlib.sha256(b"[")
+    for number, shard in enumerate(shards):
+        content.update(("," if number else "").encode() + json.dumps(shard.digests, separators=(",", ":")).encode())
+    content.update(b"]")
+    return content.hexdigest()[:20]
 
 
-def check_same_run(old: RunRecord, spec: Spec, fingerprint: str, digest: str, folder: Path) -> None:
+def check_same_run(old: RunRecord, spec: Spec, fingerprint: str, digest: str, folder: object) -> None:
     """Refuses a folder of another classifier, other samples or other settings; methods and metrics may be added."""
     pairs = {
         "another classifier": (old.classifier.fingerprint, fingerprint),
@@ -69,7 +77,9 @@ def check_same_run(old: RunRecord, spec: Spec, fingerprint: str, digest: str, fo
         "another target": (old.spec.target, spec.target),
         "another seed": (old.spec.seed, spec.seed),
         "another shard size": (old.spec.shard, spec.shard),
+        "another order of samples": (old.spec.order or "that of the folder", spec.order or "that of the folder"),
         "another precision": (old.spec.precision, spec.precision),
+        "another setting of --fold-norms": (old.spec.fold_norms, spec.fold_norms),
     }
     for what, (before, now) in pairs.items():
         if before != now:
@@ -94,33 +104,37 @@ def _class_names(classifier: Classifier, classes: int) -> tuple[str, ...] | None
 
 
 def describe_samples(store: Store, samples: Samples, shards: Sequence[Shard], facts: Sequence[ShardFacts]) -> SamplesRecord:
-    """One row per sample, and the names of the stored pictures of the first samples."""
-    rows: list[SampleRow] = []
+    """The table of samples, and the names of the stored pictures of the first samples."""
     pictures: dict[str, str] = {}
     for shard, shard_facts in zip(shards, facts, strict=True):
-        rows += [
-            SampleRow(
-                sample=sample,
-                label=stated if isinstance(stated := shard_facts.labels[index], int) else None,
-                prediction=shard_facts.predictions[index],
-                probability=shard_facts.probabilities[index],
-                target=shard.targets[index],
-                truth=shard_facts.truths[index],
-                group=shard_facts.groups[index],
-                **_number(shard_facts, index),
-            )
-            for index, sample in enumerate(shard.ids)
-        ]
-        pictures |= {sample: store.put_picture(png) for sample, png in zip(shard.ids, shard_facts.pictures, strict=False)}
-    return SamplesRecord(
-        count=len(samples), digest=samples_digest(shards), source=samples.describe(), rows=tuple(rows), pictures=pictures
+        if shard_facts.pictures:
+            pictures |= {
+                sample: store.put_picture(png) for sample, png in zip(shard.ids, shard_facts.pictures, strict=False)
+            }
+
+    def column(name: str) -> list[Any]:
+        return [value for shard_facts in facts for value in getattr(shard_facts, name)]
+
+    rows = SampleTable.of_columns(
+        {
+            "sample": samples.ids,
+            "label": [stated if isinstance(stated, int) else None for stated in column("labels")],
+            "prediction": column("predictions"),
+            "probability": column("probabilities"),
+            "target": [target for shard in shards for target in shard.targets],
+            "truth": column("truths"),
+            "group": column("groups"),
+            "number": column("numbers"),
+            "estimate": column("estimates"),
+        }
     )
-
-
-def _number(facts: ShardFacts, index: int) -> dict[str, float | None]:
-    """The true number and the estimate, where the model estimates one; rows of other models do not store these."""
-    estimate = facts.estimates[index]
-    return {} if estimate is None else {"number": facts.numbers[index], "estimate": estimate}
+    return SamplesRecord(
+        count=len(samples),
+        digest=samples_digest(shards),
+        source=samples.describe(),
+        table=store.put_table(rows.as_bytes()),
+        pictures=pictures,
+    ).with_rows(rows)
 
 
 def open_record(
@@ -133,8 +147,9 @@ def open_record(
     notes: Sequence[str],
     fitted: dict[str, FittedRecord],
     variants: dict[str, VariantRecord],
-    units: Sequence[PlannedUnit],
+    plan: PlanRecord,
     planned: Planned,
+    engine: EngineRecord | None,
 ) -> RunRecord:
     """The record of a run that is planned and not yet computed.
 
@@ -147,8 +162,9 @@ def open_record(
         notes: Sentences for the report.
         fitted: By name of the fitted state.
         variants: By name of the variant.
-        units: All units of the run.
+        plan: Of all units of the run.
         planned: The expected cost.
+        engine: How the engine was chosen; None where a run of an older version goes on.
     """
     packages = versions()
     record = RunRecord(
@@ -167,46 +183,83 @@ def open_record(
         notes=tuple(notes),
         fitted=fitted,
         variants=variants,
-        units=tuple(units),
+        plan=plan,
         planned=planned,
     )
+    if engine is not None:
+        record = record.changed(engine=engine)
     error = record.number_error()
     measured = {"accuracy": record.accuracy()} if error is None else {"accuracy": None, "error": error}
     return record.changed(samples=samples.changed(**measured))
 
 
-def write_unit(
-    store: Store, task: MissingUnit, result: UnitResult, variants: Callable[[Method, Metric], Mapping[str, str]]
-) -> None:
-    """Writes the maps and scores of a unit, then its record; `variants` are as for `missing_units`."""
-    rows = []
-    for scores in result.scores:
-        curves = scores.curve.tolist() if scores.curve is not None else [None] * len(scores.ids)
-        for sample_id, value, curve in zip(scores.ids, scores.values.tolist(), curves, strict=True):
-            rows.append(
-                {"sample": sample_id, "method": scores.method, "metric": scores.metric, "value": value, "curve": curve}
-            )
-    keys = {label(metric): metric_key(metric, variants(task.method, metric)) for metric in task.metrics}
-    unit = UnitRecord(
+def describe_plan(store: Store, units: PlannedUnits) -> PlanRecord:
+    """Writes the list of planned units."""
+    return PlanRecord(units=len(units), table=store.put_table(units.as_bytes()))
+
+
+def keep_maps_fields(old: RunRecord | None, stated: str | None) -> dict[str, Any]:
+    """How a spec says which maps are kept: as stated, or as in the run that is continued; nothing where all ever were."""
+    before: list[str] = [] if old is None else [*old.spec.keep_maps_before, old.spec.keep_maps]
+    now = stated or (before[-1] if before else "all")
+    others = tuple(dict.fromkeys(setting for setting in before if setting != now))
+    return {**({} if now == "all" else {"keep_maps": now}), **({"keep_maps_before": others} if others else {})}
+
+
+def unit_facts(
+    task: MissingUnit, variants: Callable[[Method, Metric], Mapping[str, str]], keep_maps: KeepMaps, seed: int
+) -> UnitFacts:
+    """What is known about a unit before it is computed.
+
+    Args:
+        task: The unit.
+        variants: As for `missing_units`.
+        keep_maps: Which maps the run keeps.
+        seed: Of the run.
+    """
+    return UnitFacts(
+        key=task.key,
         map_key=task.map_key,
         method=label(task.method),
-        samples=task.shard.ids,
-        maps=task.maps or store.put_maps(result.maps),
-        scores=store.put_scores(rows),
-        metrics={name: key for name, key in keys.items() if name in result.metric_costs},
-        refused={name: Refusal(key=keys[name], problem=problem) for name, problem in result.refused.items()},
-        metric_costs=result.metric_costs,
+        start=task.shard.indices.start,
+        count=len(task.shard.indices),
+        metric_keys={label(metric): metric_key(metric, variants(task.method, metric)) for metric in task.metrics},
+        maps=None if task.stored is None else task.stored.maps,
+        computes_maps=not task.has_maps,
+        sampled=sampled_maps(keep_maps, task.shard.ids, task.shard.indices.start, seed),
+        keeps_extremes=keep_maps == "some",
     )
-    store.finish(task.key, unit if task.maps else unit.changed(cost=result.cost))
+
+
+def write_result(writer: UnitWriter, facts: UnitFacts, result: UnitResult) -> FinishedUnit:
+    """Writes the result of a unit, in the process that computed it or in another; `Store.commit` takes what it returns."""
+    kept = _kept_samples(facts, result)
+    is_kept = facts.maps is None and kept != ()
+    return writer.write(
+        facts,
+        maps=(result.maps if kept is None else result.maps[list(kept)]) if is_kept else None,
+        kept=kept,
+        scores={
+            scores.metric: (scores.values.numpy(), None if scores.curve is None else scores.curve.numpy())
+            for scores in result.scores
+        },
+        cost=result.cost if facts.computes_maps else None,
+        metric_costs=result.metric_costs,
+        refused=result.refused,
+    )
+
+
+def _kept_samples(facts: UnitFacts, result: UnitResult) -> tuple[int, ...] | None:
+    """The samples of a unit whose maps are kept; None for all."""
+    if facts.sampled is None:
+        return None
+    values = {scores.metric: scores.values.numpy() for scores in result.scores}
+    kept = {*facts.sampled, *(extreme_samples(values) if facts.keeps_extremes else ())}
+    return None if len(kept) == facts.count else tuple(sorted(kept))
 
 
 def close_record(
-    store: Store,
-    record: RunRecord,
-    old: RunRecord | None,
-    units: Mapping[str, UnitRecord],
-    seconds: float,
-    errors: Sequence[Failure],
+    store: Store, record: RunRecord, old: RunRecord | None, seconds: float, errors: Sequence[Failure]
 ) -> RunRecord:
     """Adds up the costs, writes the merged table of scores where nothing failed, and writes the record for the last time.
 
@@ -214,12 +267,11 @@ def close_record(
         store: The run folder.
         record: The record of `open_record`.
         old: The earlier record of the same folder; None for a new run.
-        units: The finished units by key.
         seconds: How long this call took.
         errors: The units and metrics that failed.
     """
-    used = planned_units(record, units)
-    costs = [cost for unit in used for cost in [unit.cost, *unit.metric_costs.values()] if cost]
+    store.store_index()
+    costs = [cost for unit in planned_units(record, store) for cost in [unit.cost, *unit.metric_costs.values()] if cost]
     before = 0.0 if old is None or old.totals is None else old.totals.wall_seconds
     totals = Totals(
         forward=sum(cost.forward for cost in costs),
@@ -232,19 +284,36 @@ def close_record(
     )
     closed = record.changed(errors=tuple(errors), totals=totals)
     if not errors:
-        closed = closed.changed(merged=store.merge(score_files(record, units)), finished=_now())
+        is_same = old is not None and old.units == record.units and store.is_merged(old.merged)
+        merged = (
+            old.merged
+            if old is not None and is_same
+            else store.merge(scored_units(record, store), record.samples.rows.names)
+        )
+        closed = closed.changed(merged=merged, finished=_now())
     store.put_record(closed)
     return closed
 
 
-def planned_units(record: RunRecord, units: Mapping[str, UnitRecord]) -> list[UnitRecord]:
-    """The records of the units that the current spec asks for, in its order; older work in the folder is left out."""
-    return [units[planned.unit] for planned in record.units if planned.unit in units]
+def planned_units(record: RunRecord, store: Store) -> Iterator[FinishedUnit]:
+    """The finished units that the current spec asks for, in its order; older work in the folder is left out."""
+    return (unit for unit, _ in scored_units(record, store))
 
 
-def score_files(record: RunRecord, units: Mapping[str, UnitRecord]) -> list[tuple[str, tuple[str, ...]]]:
-    """Score files with the metrics that count in each."""
-    return [(units[planned.unit].scores, planned.metrics) for planned in record.units if planned.unit in units]
+def scored_units(record: RunRecord, store: Store) -> Iterator[tuple[FinishedUnit, tuple[str, ...]]]:
+    """The same, each with the metrics that count."""
+    for key, metrics in record.units.pairs():
+        unit = store.unit(key)
+        if unit is not None:
+            yield unit, metrics
+
+
+def merged_units(pairs: Iterable[tuple[str, tuple[str, ...]]]) -> PlannedUnits:
+    """Each unit once, with all metrics that are read from it; pairs are those of `PlannedUnits`."""
+    metrics: dict[str, tuple[str, ...]] = {}
+    for key, labels in pairs:
+        metrics[key] = tuple(dict.fromkeys((*metrics.get(key, ()), *labels)))
+    return PlannedUnits.of(metrics.items())
 
 
 def joined_refusals(refused: Mapping[tuple[str, str], str]) -> list[str]:
@@ -258,21 +327,19 @@ def joined_refusals(refused: Mapping[tuple[str, str], str]) -> list[str]:
     return [f"{names} cannot be scored on {', '.join(of)}: {problem}" for (names, problem), of in methods.items()]
 
 
-def refusal_sentences(
-    record: RunRecord, units: Mapping[str, UnitRecord], *, except_for: Collection[tuple[str, str]] = ()
-) -> list[str]:
+def refusal_sentences(record: RunRecord, store: Store, *, except_for: Collection[tuple[str, str]] = ()) -> list[str]:
     """A sentence for every metric that cannot score a method's maps, except for some pairs of method and metric."""
     metrics = {metric.label for metric in record.spec.metrics}
     sentences = (
         f"{name} cannot be scored on {unit.method}: {refusal.problem}"
-        for unit in planned_units(record, units)
+        for unit in planned_units(record, store)
         for name, refusal in unit.refused.items()
         if name in metrics and (unit.method, name) not in except_for
     )
     return list(dict.fromkeys(sentences))
 
 
-def failure_sentence(record: RunRecord, folder: Path) -> str:
+def failure_sentence(record: RunRecord, folder: object) -> str:
     """How much failed, and the first error."""
     errors = record.errors
     first = errors[0]

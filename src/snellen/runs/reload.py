@@ -15,6 +15,7 @@ from snellen.runs.foreign_code import MODEL, require_trust
 from snellen.runs.progress import Observer
 from snellen.runs.recording import samples_digest
 from snellen.runs.run import Run
+from snellen.runs.schedule import seeded_order
 from snellen.runs.settings import LoadedSubject, Settings
 from snellen.runs.store import Store
 from snellen.runs.subject import samples_for
@@ -43,11 +44,15 @@ def reload_subject(
             other = f"; {instead}" if instead else ""
             raise SnellenError(f"'{run.folder}' was made from Python objects; pass them again: {usage}{other}")
         require_trust(Store(run.folder), record, MODEL, trust=trust)
-        classifier, samples = Settings.of(record.request).load(observer)
+        classifier, samples = Settings.of_request(record.request).load(observer)
     wrapped = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
+    if spec.fold_norms:
+        wrapped = wrapped.with_folded_norms()
     loaded = samples_for(wrapped, samples)
     if spec.condition is not None:
         loaded = apply_condition(loaded, spec.condition, seed=spec.seed)
+    if spec.order is not None:
+        loaded = loaded.take(seeded_order(loaded.ids, spec.seed))
     wrapped, loaded = _with_target(run, wrapped), _with_cases(run, loaded)
     pairs = {
         "another classifier": (record.classifier.fingerprint, wrapped.fingerprint),

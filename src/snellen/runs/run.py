@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +14,19 @@ import pandas as pd
 from PIL import Image
 
 from snellen.errors import SnellenError, nearest
-from snellen.files.integrity import DamagedError
+from snellen.files.remote import is_url
+from snellen.images.columns import Names
 from snellen.runs import recording
 from snellen.runs.accuracy import Accuracy
 from snellen.runs.number_error import NumberError
 from snellen.runs.people import StudyResult, read_people
-from snellen.runs.record import Cost, RunRecord, SampleRow, UnitRecord
+from snellen.runs.record import Cost, RunRecord
+from snellen.runs.sample_table import SampleRow
+from snellen.runs.segments import FinishedUnit
 from snellen.runs.store import Store
 
 if TYPE_CHECKING:
+    from snellen.runs.schedule import Decider
     from snellen.verdicts import Verdicts
 
 
@@ -30,7 +34,8 @@ class Run:
     """A run folder, opened for reading: scores, maps, curves, costs, verdicts, and the record of how it was made."""
 
     def __init__(self, folder: str | Path, *, temporary: bool = False) -> None:
-        self.folder = Path(folder)
+        self.folder: str | Path = folder if is_url(folder) else Path(folder)
+        """The path, or the URL, of the run folder."""
         self._store = Store(self.folder)
         if temporary:
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
@@ -39,11 +44,12 @@ class Run:
             raise SnellenError(f"'{folder}' is not a run folder: it has no run.json")
         self.record: RunRecord = record
         self._verdicts: Verdicts | None = None
-        self._units = self._store.units(planned.unit for planned in record.units)
-        absent = [planned.unit for planned in record.units if planned.unit not in self._units]
-        if record.finished is not None and absent:
-            path = self.folder / "units" / f"{absent[0]}.json"
-            raise DamagedError(path, "it is missing", self._store.remedy)
+        self._place_of: dict[str, int] | None = None
+        if temporary:  # the tables may be needed longer than the folder
+            assert record.samples.rows.table is not None
+            assert record.units.table is not None
+        if record.finished is not None:
+            self._store.check_units(record.units.keys)
 
     @property
     def methods(self) -> list[str]:
@@ -74,7 +80,8 @@ class Run:
         return self._scores(self.positive_controls)
 
     def _scores(self, methods: list[str]) -> pd.DataFrame:
-        frame = self._store.scores(self.score_files(), ["sample", "method", "metric", "value"]).to_pandas()
+        units = recording.scored_units(self.record, self._store)
+        frame = self._store.scores(units, self._names(), ["sample", "method", "metric", "value"]).to_pandas()
         order = {"sample": self._ids(), "method": methods, "metric": self.metrics}
         for column, names in order.items():
             frame = frame[frame[column].isin(names)].copy()
@@ -84,7 +91,11 @@ class Run:
         return tidy
 
     def table(self) -> pd.DataFrame:
-        """The mean of each metric for each method: methods down, positive controls last, metrics across."""
+        """The mean of each metric for each method: methods down, positive controls last, metrics across.
+
+        Each is the mean over the samples that its cell has: numbers of samples differ where the run stops as soon as it can
+        (`scores()` says which they are).
+        """
         methods = [*self.methods, *self.positive_controls]
         scores = self._scores(methods)
         means = scores.pivot_table(index="method", columns="metric", values="value", aggfunc="mean", dropna=False)
@@ -98,7 +109,7 @@ class Run:
         rows = self.record.samples.rows
         numbers = () if self.record.classifier.is_number else ("number", "estimate")
         columns = [name for name in SampleRow.model_fields if name not in numbers]
-        frame = pd.DataFrame({name: [getattr(row, name) for row in rows] for name in columns})
+        frame = pd.DataFrame({name: rows.values(name) for name in columns})
         names = self.record.classifier.class_names
         for column in ("label", "prediction", "target"):
             frame[column] = frame[column].astype("Int64")
@@ -115,8 +126,10 @@ class Run:
 
     def curves(self, metric: str) -> dict[str, np.ndarray]:
         """For a metric that summarises a curve: method to (samples, points), in sample order; positive controls last."""
-        files = [(name, (metric,)) for name, metrics in self.score_files() if metric in metrics]
-        frame = self._store.scores(files, ["sample", "method", "metric", "curve"]).to_pandas()
+        units = (
+            (unit, (metric,)) for unit, metrics in recording.scored_units(self.record, self._store) if metric in metrics
+        )
+        frame = self._store.scores(units, self._names(), ["sample", "method", "metric", "curve"]).to_pandas()
         frame = frame[frame["curve"].notna()]
         index_of = {sample_id: index for index, sample_id in enumerate(self._ids())}
         curves = {}
@@ -145,28 +158,75 @@ class Run:
             raise SnellenError(
                 f"'{self.folder}' has no method '{method}'{nearest(method, labels)} (it has: {', '.join(labels)})"
             )
-        samples = self._ids() if samples is None else samples
-        by_sample: dict[str, np.ndarray] = {}
+        ids = self._ids()
+        chosen = ids if samples is None else list(samples)
+        places = {sample: place for place, sample in enumerate(ids)} if samples is None else dict.fromkeys(chosen, -1)
+        if samples is not None:
+            places |= {sample: place for place, sample in enumerate(ids) if sample in places}
+        by_place: dict[int, np.ndarray] = {}
+        needed = np.unique(list(places.values()))
         for unit in self._planned_units():
-            if unit.method == method and set(unit.samples) & set(samples):
-                maps = self._store.maps(unit.maps)
-                by_sample |= {sample: maps[index] for index, sample in enumerate(unit.samples) if sample in samples}
-        missing = [sample for sample in samples if sample not in by_sample]
+            if unit.method == method and (within := self._kept_in(unit, needed)):
+                maps = self._store.maps(unit)
+                by_place |= {place: maps[index] for index, place in within}
+        missing = [sample for sample in chosen if places[sample] not in by_place]
+        if missing and not self.record.spec.keeps_all_maps and missing[0] in self._covered(method):
+            raise SnellenError(
+                f"the map of '{method}' for '{missing[0]}' was not kept: '{self.folder}' keeps "
+                f"{self.record.spec.keep_maps}, see kept_maps(); for all, make the run again with --keep-maps all "
+                "and another --out"
+            )
         if missing:
             raise SnellenError(f"'{self.folder}' has no map of '{method}' for '{missing[0]}'")
-        return np.stack([by_sample[sample] for sample in samples])
+        return np.stack([by_place[places[sample]] for sample in chosen])
+
+    def kept_maps(self, method: str) -> list[str]:
+        """The samples whose maps of this method or positive control are stored, in the order of the run."""
+        ids, kept = self._ids(), set[int]()
+        every = np.arange(len(ids))
+        for unit in self._planned_units():
+            if unit.method == method:
+                kept |= {place for _, place in self._kept_in(unit, every)}
+        return [ids[place] for place in sorted(kept)]
+
+    def _covered(self, method: str) -> set[str]:
+        """The samples that the method explained."""
+        ids = self._ids()
+        return {ids[place] for unit in self._planned_units() if unit.method == method for place in self._places(unit)}
+
+    def _kept_in(self, unit: FinishedUnit, needed: np.ndarray) -> list[tuple[int, int]]:
+        """The maps of a unit that are needed and were kept: their index among those that it stores, and their sample."""
+        if unit.maps is None:
+            return []
+        places = self._places(unit)
+        kept = range(len(places)) if unit.kept is None else unit.kept
+        within = np.isin([places[index] for index in kept], needed)
+        return [(number, places[index]) for number, index in enumerate(kept) if within[number]]
+
+    def _places(self, unit: FinishedUnit) -> Sequence[int]:
+        """The indices of the samples of a unit."""
+        if unit.names is None:
+            return range(unit.start, unit.start + unit.count)
+        if self._place_of is None:
+            self._place_of = {sample: place for place, sample in enumerate(self._ids())}
+        return [self._place_of[name] for name in unit.names if name in self._place_of]
 
     @property
     def explained(self) -> list[str]:
-        """Labels of the methods with a map of every sample."""
-        samples: dict[str, set[str]] = {}
+        """Labels of the methods with a map of every sample; with a map of some, where the run stops as soon as it can."""
+        count = len(self.record.samples.rows)
+        covered: dict[str, np.ndarray] = {}
         for unit in self._planned_units():
-            samples.setdefault(unit.method, set()).update(unit.samples)
-        return [method for method in self.methods if len(samples.get(method, ())) == len(self._ids())]
+            places = self._places(unit)
+            covered.setdefault(unit.method, np.zeros(count, bool))[
+                slice(places.start, places.stop) if isinstance(places, range) else list(places)
+            ] = True
+        suffices = np.any if self.record.spec.stops_early else np.all
+        return [method for method in self.methods if method in covered and suffices(covered[method])]
 
     def map_files(self, method: str) -> tuple[str, ...]:
         """The files that hold the maps of a method, each named by its content: other maps have other names."""
-        return tuple(sorted({unit.maps for unit in self._planned_units() if unit.method == method}))
+        return tuple(sorted({unit.maps.name for unit in self._planned_units() if unit.method == method and unit.maps}))
 
     def picture(self, sample: str) -> np.ndarray | None:
         """The image as the classifier sees it, as (height, width, 3) bytes; None beyond the first dozen samples."""
@@ -182,7 +242,7 @@ class Run:
         for unit in self._planned_units():
             row = rows.setdefault(unit.method, dict.fromkeys(_COST_COLUMNS, 0))
             if unit.cost is not None:
-                row["images"] += len(unit.samples)
+                row["images"] += unit.count
                 _add(row, "", unit.cost)
             for cost in unit.metric_costs.values():
                 _add(row, "metric_", cost)
@@ -201,11 +261,11 @@ class Run:
             self._verdicts = stored_verdicts(self)
         return self._verdicts
 
-    def report(self, path: str | Path | None = None) -> Path:
-        """Writes one HTML page that opens offline, by default as report.html in the run folder."""
+    def report(self, path: str | Path | None = None) -> str | Path:
+        """Writes one HTML page that opens offline, by default as report.html in the run folder; returns its path or URL."""
         from snellen.report import write_report
 
-        return write_report(self, Path(path) if path else self.folder / "report.html")
+        return write_report(self, path or f"{self.folder}/report.html")
 
     def summary(self) -> dict[str, Any]:
         """The run as plain values for any experiment tracker.
@@ -224,14 +284,28 @@ class Run:
         return run_html(self)
 
     def _ids(self) -> list[str]:
-        return [row.sample for row in self.record.samples.rows]
+        return list(self._names())
 
-    def _planned_units(self) -> list[UnitRecord]:
-        return recording.planned_units(self.record, self._units)
+    def _names(self) -> Names:
+        return self.record.samples.rows.names
+
+    def _planned_units(self) -> Iterator[FinishedUnit]:
+        return recording.planned_units(self.record, self._store)
 
     def score_files(self) -> list[tuple[str, tuple[str, ...]]]:
-        """The score files, each named by its content, with the metrics that are read from it."""
-        return recording.score_files(self.record, self._units)
+        """The names of scores, each given by their content, with the metrics that count in each."""
+        return [
+            (unit.scores.name, metrics)
+            for unit, metrics in recording.scored_units(self.record, self._store)
+            if unit.scores is not None
+        ]
+
+
+def default_decider(record: RunRecord) -> Decider:
+    """Who looks at the scores of a run that stops early, where nobody else was named."""
+    from snellen.verdicts import RunLooks
+
+    return RunLooks.of_record(record)
 
 
 _COST_COLUMNS = [

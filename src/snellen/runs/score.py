@@ -153,7 +153,7 @@ class _NoMethod:
         )
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError  # it stands for maps that are there, so nobody plans it
 
 
 def make_maps(method: Method, classifier: Classifier, inputs: Images, targets: Targets, rng: Rng) -> Maps:

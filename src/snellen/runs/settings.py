@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, WithJsonSchema
 
 from snellen.classifier import Classifier
-from snellen.classifier.engines import Precision
+from snellen.classifier.arithmetic import Precision
 from snellen.errors import SnellenError
 from snellen.files.documents import EXACT, parse_as, parse_toml, parse_yaml, read_text
 from snellen.files.seals import first_time
@@ -25,6 +25,7 @@ from snellen.methods.positive_controls import POSITIVE_CONTROLS
 from snellen.plugins.registry import CONDITIONS, traits
 from snellen.runs.evaluate import Options, Seed, ShardSize, Threads, UnfinishedError, Workers, evaluate
 from snellen.runs.executors import dask_executor
+from snellen.runs.kept_maps import KeepMaps
 from snellen.runs.plan import parse_methods, parse_metrics
 from snellen.runs.progress import Observer
 from snellen.runs.run import Run
@@ -44,6 +45,9 @@ MOST_CHANNELS = 4096
 """The most channels of an image."""
 MOST_ROWS = 65_536
 """The most images per pass."""
+
+OLD_SETTINGS = {"compile"}
+"""Settings of older versions: the record of a run says how it was computed, which it goes on with."""
 
 PluginName = Annotated[Any, WithJsonSchema({"type": ["string", "object"]})]
 """A method or metric as text, or as a mapping with its name and settings."""
@@ -69,7 +73,12 @@ class Settings:
     model: str = EMBEDDED
     """A name of the zoo, timm:NAME, hf:FOLDER, onnx:FILE, package.module:function, or a file: `snellen list models`."""
     images: str = PHOTOGRAPHS
-    """A folder of images or of a Hugging Face data set, .tar shards, zoo:photographs, zoo:digits or zoo:digits-many."""
+    """A folder of images or of a Hugging Face data set, .tar shards, a .parquet manifest, the URL of one of these such as
+    s3://bucket/photos, or zoo:photographs, zoo:digits or zoo:digits-many."""
+    root: str | None = None
+    """The folder, or its URL, that the rows of a manifest are below; that of the manifest otherwise."""
+    check: Literal["all", "first"] | None = None
+    """Whether all pictures are loaded before the run, or only the first; decided from their number otherwise."""
     methods: tuple[PluginName, ...] = ()
     """Methods by name, with settings in brackets, such as rise(masks=500); or code of your own, such as mine.py:f."""
     metrics: tuple[PluginName, ...] = ()
@@ -140,10 +149,20 @@ class Settings:
     """Processes; 0 computes in this one."""
     threads: Threads | None = None
     """Threads of each process."""
-    compile: bool | None = None
-    """Whether to compile the forward pass; decided from the plan otherwise."""
+    engine: Literal["eager", "compiled", "onnxruntime"] | None = None
+    """How forward-only passes are computed; the fastest by measuring otherwise."""
+    fold_norms: bool = False
+    """Whether gradients come from a copy of the model with batch normalisations folded into convolutions: faster, and
+    the same up to rounding."""
     dask: str | None = None
     """The address of a Dask scheduler."""
+    until: str | None = None
+    """settled, or precision 0.1 (standard deviations): how many images each verdict gets; all of them otherwise."""
+    budget: str | None = None
+    """What to spend where it decides most, such as 10m or 500000 passes; as much as it takes otherwise."""
+    keep_maps: KeepMaps | None = None
+    """Which maps are kept after they were scored: all, some (a sample, and the best and worst by each metric) or none; all,
+    or as before in a run that is continued, where none is stated."""
 
     @staticmethod
     def read(path: str | Path) -> dict[str, Any]:
@@ -164,6 +183,15 @@ class Settings:
         _ = settings.reading  # which refuses values that mean nothing
         return settings
 
+    @classmethod
+    def of_request(cls, request: Mapping[str, Any], **others: Any) -> Settings:
+        """The settings that a run was started with, which an older version may have written, and others that win.
+
+        Where the request says nothing else, all pictures were loaded first.
+        """
+        stored = {name: value for name, value in request.items() if name not in OLD_SETTINGS}
+        return cls.of({"check": "all", **stored, **others})
+
     def as_values(self) -> dict[str, Any]:
         """The settings that differ from the defaults, as JSON."""
         changed = {
@@ -172,6 +200,11 @@ class Settings:
             if getattr(self, field.name) != field.default
         }
         return dict(json.loads(json.dumps(changed)))
+
+    def _request(self, samples: Samples) -> dict[str, Any]:
+        """What is stored of these settings with a run on these samples."""
+        values = {name: value for name, value in self.as_values().items() if name != "check"}
+        return values if samples.shape is None else {**values, "check": "first"}
 
     @property
     def reading(self) -> Reading:
@@ -207,7 +240,7 @@ class Settings:
     def samples(self, classifier: Classifier, observer: Observer) -> Samples:
         """The images that these settings name, shaped for the classifier; all are read once, to find broken ones early."""
         if self.images in (PHOTOGRAPHS, DIGITS, DIGITS_MANY):
-            own = {"labels": self.labels, "masks": self.masks, "boxes": self.boxes}
+            own = {"labels": self.labels, "masks": self.masks, "boxes": self.boxes, "root": self.root}
             _refuse_beside(self.images, own, "labels and truth")
             for option in ("window", "range", "frame", "show_channels"):
                 if getattr(self, option) is not None:
@@ -224,7 +257,15 @@ class Settings:
             _check_takes_scenes(classifier, DIGITS_MANY, digits_many.SIDE)
             return many_digit_samples()
         return self._folder(
-            self.images, "image", classifier, observer, labels=self.labels, masks=self.masks, boxes=self.boxes
+            self.images,
+            "image",
+            classifier,
+            observer,
+            labels=self.labels,
+            masks=self.masks,
+            boxes=self.boxes,
+            check=self.check,
+            root=self.root,
         )
 
     def training_samples(self, classifier: Classifier, observer: Observer) -> Samples | None:
@@ -247,6 +288,8 @@ class Settings:
         labels: str | None,
         masks: str | None = None,
         boxes: str | None = None,
+        check: str | None = None,
+        root: str | None = None,
     ) -> Samples:
         return from_path(
             path,
@@ -259,6 +302,8 @@ class Settings:
             numbers=not classifier.head.decides,
             reading=self.reading,
             unreadable=self.unreadable,
+            check=check,
+            root=root,
             progress=lambda done, total: observer.running(f"checking {what} {done} of {total}"),
         )
 
@@ -292,7 +337,15 @@ class Settings:
                     "would score that is right by the masks"
                 )
             options = Options(
-                shard=self.shard, workers=self.workers, threads=self.threads, compile=self.compile, request=self.as_values()
+                shard=self.shard,
+                workers=self.workers,
+                threads=self.threads,
+                engine=self.engine,
+                fold_norms=self.fold_norms,
+                request=self._request(samples),
+                until=self.until,
+                budget=self.budget,
+                keep_maps=self.keep_maps,
             )
             return evaluate(
                 classifier,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import pickle
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +17,8 @@ from jaxtyping import Bool, Float, Int
 from PIL import Image
 from torch import Tensor
 
-from snellen.classifier import Classifier, engines
+from snellen.classifier import Classifier, arithmetic
+from snellen.classifier.engines.engine import EngineName
 from snellen.classifier.heads import ExclusiveClasses
 from snellen.classifier.ledger import Ledger
 from snellen.classifier.probes import OutputRange
@@ -27,21 +30,32 @@ from snellen.maps.fitted_state import digest
 from snellen.plugins.named_code import line_of_user
 from snellen.plugins.registry import label
 from snellen.runs.guard import Guard
+from snellen.runs.parcel import SentOnce
 from snellen.runs.record import Cost
 from snellen.types import Case, CurveMetric, Findings, MadeOfTruth, Maps, Method, Metric, Passes, Rng, Sample, Scores
 
 OnPass = Callable[[Passes], None]
 
 
-class PackedClassifier:
-    """A classifier that is sent to workers as bytes and unpacked once per process."""
+class PackedClassifier(SentOnce):
+    """A classifier that is sent to workers as bytes, once, and unpacked once per process."""
 
     def __init__(self, classifier: Classifier) -> None:
         self.fingerprint = f"{classifier.fingerprint}-{classifier.rows}-{classifier.gradient_rows}-{classifier.precision}"
+        if classifier.folds_norms:
+            self.fingerprint += "-folded"
         for state in sorted(classifier.fitted_state):  # a worker must not reuse a classifier that lacks a state
             self.fingerprint += f"-{state}-{digest(classifier.fitted_state[state])}"
         self._classifier: Classifier | None = classifier
         self._payload: bytes | None = None
+
+    def payload(self) -> bytes:
+        """The whole object, pickled."""
+        return pickle.dumps(self)
+
+    def payload_name(self) -> str:
+        """A hash of its fingerprint."""
+        return hashlib.sha256(self.fingerprint.encode()).hexdigest()[:32]
 
     def open(self) -> Classifier:
         """The classifier in this process."""
@@ -51,7 +65,7 @@ class PackedClassifier:
                 while len(_CLASSIFIERS) >= _MOST_CLASSIFIERS:  # variants change from unit to unit
                     del _CLASSIFIERS[next(iter(_CLASSIFIERS))]
                 classifier = _CLASSIFIERS[self.fingerprint] = cloudpickle.loads(self._payload or b"")
-            self._classifier = classifier
+            self._classifier, self._payload = classifier, None
         return self._classifier
 
     def __getstate__(self) -> dict[str, Any]:
@@ -131,7 +145,7 @@ class InspectShard:
     def __call__(self, on_pass: OnPass | None = None) -> ShardFacts:
         _set_up_process(self.threads)
         classifier = self.classifier.open()
-        classifier.use_compiled = False
+        classifier.use_eager()
         shard = _load(classifier, self.samples, self.digests)
         samples = shard.samples
         with classifier.counting(on_pass):
@@ -179,8 +193,10 @@ class Unit:
     targets: tuple[int, ...]
     """The class that each map explains."""
     seed: int
-    compiled: bool
-    """Whether the forward pass is compiled."""
+    engine: EngineName
+    """How forward-only passes are computed."""
+    variant_rows: int | None = None
+    """How many rows each variant computes eagerly before the engine is prepared for it; None for all."""
     threads: int | None
     """Torch threads; as many as before where None."""
     maps: np.ndarray | None = None
@@ -192,9 +208,7 @@ class Unit:
         _set_up_process(self.threads)
         classifier = self.classifier.open()
         shard = _load(classifier, self.samples, self.digests)
-        classifier.use_compiled = False
-        if self.compiled:
-            classifier.compile_for(shard.inputs)
+        self._use_engine(classifier, shard)
         targets = _targets(self.targets)
         rng = Rng(self.seed, tuple(self.samples.ids))
         variants = {name: classifier.count_passes_of(variant.open()) for name, variant in self.variants.items()}
@@ -226,8 +240,9 @@ class Unit:
         cost = cost_since(started, paid)
         if not bool(case.maps.isfinite().all()):
             raise ArithmeticError(f"{label(self.method)} gave a map with NaN or infinite values")
-        result = UnitResult(case.maps.numpy(), cost)
+        result = UnitResult(case.maps.numpy(), cost, label(self.method))
         guard.add("the maps", case.maps)
+        made_of_truth = isinstance(self.method, MadeOfTruth)
         for metric in self.metrics:
             if (reason := why_not_scored(self.method, metric)) is not None:
                 result.refused[label(metric)] = reason
@@ -241,7 +256,7 @@ class Unit:
                     no_exit(label(metric)),
                 ):
                     curve, values = _score(metric, case, rng)
-                    if isinstance(self.method, MadeOfTruth):
+                    if made_of_truth:
                         curve, values = _undefined_where_empty(curve, values, _truth_of(shard, self.method))
             except SnellenError as refusal:
                 result.refused[label(metric)] = str(refusal)
@@ -257,6 +272,14 @@ class Unit:
             result.metric_costs[label(metric)] = cost_since(started, paid)
         return result
 
+    def _use_engine(self, classifier: Classifier, shard: LoadedShard) -> None:
+        reason = classifier.use_engine(self.engine, shard.inputs, variant_rows=self.variant_rows).reason
+        if reason is not None:
+            raise SnellenError(
+                f"the engine '{self.engine}' cannot be used in a process that computes ({reason}); make that possible, or "
+                "start another run with --engine eager"
+            )
+
 
 @dataclass
 class UnitResult:
@@ -266,6 +289,8 @@ class UnitResult:
     """Of all samples, as (samples, height, width)."""
     cost: Cost
     """Of the maps."""
+    method: str = ""
+    """Its label."""
     scores: list[Scores] = field(default_factory=list)
     metric_costs: dict[str, Cost] = field(default_factory=dict)
     """By label of the metric."""
@@ -273,6 +298,11 @@ class UnitResult:
     """By metric, why it cannot score the maps of this method; trying again would not help."""
     failed: dict[str, str] = field(default_factory=dict)
     """By metric, the error that it raised."""
+
+    def seconds_by_kind(self) -> dict[Hashable, float]:
+        """Seconds of the maps and of each metric, by the same keys as the expected ones (see `tasks.MissingUnit`)."""
+        parts = {name: cost.seconds for name, cost in self.metric_costs.items()}
+        return {(self.method, name): seconds for name, seconds in {"maps": self.cost.seconds, **parts}.items()}
 
 
 def cost_since(started: float, paid: Ledger) -> Cost:
@@ -290,8 +320,12 @@ def cost_since(started: float, paid: Ledger) -> Cost:
 
 def _score(metric: Metric, case: Case, rng: Rng) -> tuple[Float[Tensor, "batch points"] | None, Float[Tensor, " batch"]]:
     """The metric's curve, where it has one, and its scores."""
-    curve = metric.curve(case, rng=rng) if isinstance(metric, CurveMetric) else None
-    values = metric.score(curve) if isinstance(metric, CurveMetric) and curve is not None else metric(case, rng=rng)
+    curve = None
+    if isinstance(metric, CurveMetric):
+        curve = metric.curve(case, rng=rng)
+        values = metric.score(curve)
+    else:
+        values = metric(case, rng=rng)
     check_scores(metric, values, len(case))
     return curve, values
 
@@ -344,7 +378,7 @@ def _load(classifier: Classifier, samples: Samples, digests: tuple[str, ...]) ->
     labels = torch.tensor([sample.label if isinstance(sample.label, int) else -1 for sample in loaded])
     shard = LoadedShard(
         samples=loaded,
-        inputs=classifier.to_inputs(torch.stack([sample.image for sample in loaded])),
+        inputs=_pinned(classifier.to_inputs(torch.stack([sample.image for sample in loaded])), classifier.device),
         labels=labels,
         truth=truth,
     )
@@ -352,6 +386,11 @@ def _load(classifier: Classifier, samples: Samples, digests: tuple[str, ...]) ->
     _TARGETS.clear()
     _SHARDS[key] = shard
     return shard
+
+
+def _pinned(inputs: Float[Tensor, "..."], device: torch.device) -> Float[Tensor, "..."]:
+    """The inputs in memory that a graphics card reads by itself, once for all passes on them (not measured)."""
+    return inputs.pin_memory() if device.type == "cuda" and inputs.device.type == "cpu" else inputs
 
 
 _TARGETS: dict[tuple[int, ...], Int[Tensor, " batch"]] = {}
@@ -365,7 +404,7 @@ def _targets(targets: tuple[int, ...]) -> Int[Tensor, " batch"]:
 
 
 def _set_up_process(threads: int | None) -> None:
-    engines.reuse_memory()
+    arithmetic.reuse_memory()
     if threads is not None and torch.get_num_threads() != threads:
         torch.set_num_threads(threads)
 

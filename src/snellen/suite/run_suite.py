@@ -10,6 +10,7 @@ from typing import Any
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
+from snellen.files.remote import is_url
 from snellen.images import Samples
 from snellen.methods.controls import CONTROLS
 from snellen.methods.positive_controls import POSITIVE_CONTROLS
@@ -74,12 +75,16 @@ def subject(settings: Mapping[str, Any], *, full: bool) -> Settings:
     small = SMALL_SUBJECTS.get(settings.get("model", DEFAULT_SUBJECT["model"]))
     if small is not None:
         values |= small if settings.get("images", small["images"]) == small["images"] else {"model": small["model"]}
-        values |= {"workers": workers_for_short_passes(), "compile": False}
+        values |= {"workers": workers_for_short_passes(), "engine": "eager"}
     values |= settings
     if full and values.get("images") == DEFAULT_SUBJECT["images"]:
         values = {**VARIANT_SETTINGS, **values}
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", Path(str(values.get("model", EMBEDDED))).name).strip("-")
     values.setdefault("out", f"runs/suite-{name}")
+    if is_url(values["out"]):
+        raise SnellenError(
+            f"a suite writes its pages beside its run, on this computer, not to '{values['out']}'; give --out"
+        )
     return Settings.of(values)
 
 

@@ -22,7 +22,13 @@ _CACHE = CachePerObject()
 
 
 def make_variant(
-    classifier: Classifier, module: nn.Module, name: str, *, copied: bool = True, larger: bool = False
+    classifier: Classifier,
+    module: nn.Module,
+    name: str,
+    *,
+    copied: bool = True,
+    larger: bool = False,
+    key: str | None = None,
 ) -> Classifier:
     """A classifier with this module, and with the settings and fitted state of the original.
 
@@ -32,8 +38,9 @@ def make_variant(
         name: says what was changed.
         copied: the module is a copy that nobody else uses, so it is not copied again.
         larger: a pass needs more memory than one of the original, so the rows per pass are determined again.
+        key: says exactly what was changed, so that the fingerprint follows from it and no weights are read.
     """
-    variant = classifier.variant(module, name, copied=copied)
+    variant = classifier.variant(module, name, copied=copied, key=key)
     variant.fitted_state = classifier.fitted_state
     if not larger:
         variant.rows, variant.gradient_rows = classifier.rows, classifier.gradient_rows

@@ -27,20 +27,42 @@ def randomise_layers(classifier: Classifier, layers: Sequence[WeightLayer], *, r
 
 def randomise_in_turn(classifier: Classifier, stages: Iterable[Sequence[WeightLayer]], *, rng: Rng) -> Iterator[Classifier]:
     """As `randomise_layers` for several sets of layers; they use one copy, so each variant is valid until the next."""
-    module = copy.deepcopy(classifier.module)
-    randomised: dict[str, WeightLayer] = {}
-    for stage in stages:
+    copied = RandomisedCopy(classifier, rng)
+    return (copied.at(stage) for stage in stages)
+
+
+class RandomisedCopy:
+    """A copy of a classifier's module whose layers are randomised stage by stage; it is made when the first stage needs it.
+
+    Args:
+        classifier: the original, which is not changed.
+        rng: decides the weights.
+    """
+
+    def __init__(self, classifier: Classifier, rng: Rng) -> None:
+        self._classifier = classifier
+        self._rng = rng
+        self._module: nn.Module | None = None
+        self._randomised: dict[str, WeightLayer] = {}
+
+    def at(self, stage: Sequence[WeightLayer]) -> Classifier:
+        """The classifier with just these layers randomised, valid until the next call."""
+        original = self._classifier.module
+        if self._module is None:
+            self._module = copy.deepcopy(original)
         layers = {layer.name: layer for layer in stage}
         with torch.no_grad():
-            for name in [name for name in randomised if name not in layers]:
-                for part in randomised.pop(name).modules:
-                    _restore(module.get_submodule(part), classifier.module.get_submodule(part))
+            for name in [name for name in self._randomised if name not in layers]:
+                for part in self._randomised.pop(name).modules:
+                    _restore(self._module.get_submodule(part), original.get_submodule(part))
             for name, layer in layers.items():
-                if name not in randomised:
-                    randomised[name] = layer
+                if name not in self._randomised:
+                    self._randomised[name] = layer
                     for part in layer.modules:
-                        _randomise(module.get_submodule(part), part, rng)
-        yield make_variant(classifier, module, f"{len(stage)} layers randomised")
+                        _randomise(self._module.get_submodule(part), part, self._rng)
+        # The seed and the names decide all weights, so nothing is gained by reading these.
+        key = f"randomised with seed {self._rng.seed}: {sorted(layers)}"
+        return make_variant(self._classifier, self._module, f"{len(stage)} layers randomised", key=key)
 
 
 def _restore(module: nn.Module, original: nn.Module) -> None:

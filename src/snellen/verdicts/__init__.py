@@ -2,6 +2,7 @@
 
 from snellen.verdicts.paired_difference import PairedDifference
 from snellen.verdicts.rule import MARGIN, Judgement, Verdict, judge
+from snellen.verdicts.run_looks import RunLooks
 from snellen.verdicts.run_verdicts import Verdicts, judge_run, run_certainty, run_sampling, stored_verdicts
 from snellen.verdicts.sampling import MINIMUM_CLASSES, MINIMUM_GROUPS, Sampling, sampling_of
 from snellen.verdicts.statistics import MINIMUM_IMAGES, Certainty, certainty, fooled, summarise
@@ -15,6 +16,7 @@ __all__ = [
     "Certainty",
     "Judgement",
     "PairedDifference",
+    "RunLooks",
     "Sampling",
     "Trust",
     "Verdict",

@@ -15,11 +15,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from snellen.files.documents import Number
 from snellen.runs.record import MethodSpec, MetricSpec
-from snellen.verdicts.intervals import simultaneous, standard_error
+from snellen.verdicts.intervals import RESAMPLES, simultaneous, standard_error
 from snellen.verdicts.paired_difference import PairedDifference, further_images, images_for_axiom
 from snellen.verdicts.rare_failures import HIDDEN, rare_failure_note, worst_value
 from snellen.verdicts.sampling import IMAGES, MINIMUM_GROUPS, PLURAL, Clusters, Sampling, SamplingUnit
@@ -118,6 +118,7 @@ def judge(
     seed: int = 0,
     summary: pd.DataFrame | None = None,
     sampling: Sampling = IMAGES,
+    looked: Mapping[str, Looked] | None = None,
 ) -> list[Judgement]:
     """A verdict for each method in each test (see `RULE`; `AXIOM` for a metric with a tolerance).
 
@@ -130,6 +131,8 @@ def judge(
         seed: Of the bootstrap draws.
         summary: What `summarise` returns for the same scores, where it is computed already.
         sampling: What was drawn at random.
+        looked: By metric, what the looks of a run found that stops where verdicts are settled; None for the rule of a run
+            that computes everything.
     """
     if summary is None:
         summary = summarise(scores, spec_methods, spec_metrics, seed=seed, sampling=sampling)
@@ -141,19 +144,30 @@ def judge(
     for table in metric_tables(scores, spec_methods, spec_metrics):
         label, method_scores, control_scores = table.metric.label, table.method_scores, table.control_scores
         method_rows = [rows[(method, label)] for method in table.methods]
+        test = None if looked is None else looked[label]
+        images = [len(method_scores)] * len(method_rows) if test is None else test.images
+        words = f"{added} {test.words}" if test else added
         if table.metric.tolerance is not None:
-            judgements += _axiom(method_scores, table.metric, method_rows, seed, AXIOM + added, sampling.unit, clusters)
+            gaps = (
+                axiom_gaps(method_scores, table.metric, seed=seed, clusters=clusters) if test is None else test.differences
+            )
+            judgements += _axiom([gap for (gap,) in gaps], images, table.metric, method_rows, AXIOM + words, sampling.unit)
             continue
-        differences = against_controls(method_scores, control_scores, table.controls, seed=seed, clusters=clusters)
         worst = worst_value(table.metric)
-        outright = label in fooled_by and control_win_share(method_scores, control_scores) > OUTRIGHT
+        if test is None:
+            differences: Sequence[tuple[PairedDifference, ...]] = against_controls(
+                method_scores, control_scores, table.controls, seed=seed, clusters=clusters
+            )
+            outright = label in fooled_by and control_win_share(method_scores, control_scores) > OUTRIGHT
+        else:
+            differences, outright = test.differences, test.outright
         for column, (row, of_method) in enumerate(zip(method_rows, differences, strict=True)):
             compared = [index for index, difference in enumerate(of_method) if difference.n]
             against = tuple(of_method[index] for index in compared)
             verdict, reason = decide_verdict(against, sampling.unit) if row.n else _without_scores(row)
-            more = further_images(against, len(method_scores)) if verdict == "inconclusive" else None
+            more = further_images(against, images[column]) if verdict == "inconclusive" else None
             if outright and verdict != "not counted":
-                controls = fooled_by[label]
+                controls = fooled_by.get(label) or [table.controls[_best_column(control_scores)]]
                 wins = "wins" if len(controls) == 1 else "win"
                 reason = f"fooled by {', '.join(controls)}, which {wins} against nearly every map; otherwise {verdict}"
                 verdict, more = "not counted", None
@@ -163,9 +177,23 @@ def judge(
                     method_scores[:, column], control_scores[:, compared], against, worst, sampling.unit
                 )
             judgements.append(
-                _judgement(row, verdict, reason, RULE + added, sampling.unit, against=against, more=more, note=note)
+                _judgement(row, verdict, reason, RULE + words, sampling.unit, against=against, more=more, note=note)
             )
     return judgements
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looked:
+    """What the looks at a test found, where a run stops as soon as verdicts are settled (see `sequential`)."""
+
+    differences: Sequence[tuple[PairedDifference, ...]]
+    """For each method, its difference from each control at the last look that counted for both; for an axiom, its gap."""
+    images: Sequence[int]
+    """After how many images the last look at each method was."""
+    outright: bool
+    """Whether a control wins the metric outright."""
+    words: str
+    """Which looks were taken, as a sentence."""
 
 
 class MetricTable(NamedTuple):
@@ -202,6 +230,9 @@ def against_controls(
     *,
     seed: int = 0,
     clusters: Clusters | None = None,
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
+    counted: Bool[np.ndarray, "images methods controls"] | None = None,
 ) -> list[tuple[PairedDifference, ...]]:
     """For each method, its difference from each control by one metric.
 
@@ -211,15 +242,22 @@ def against_controls(
         controls: Labels of the controls, in the order of the columns.
         seed: Of the bootstrap draws.
         clusters: The number of each image's cluster; None where each image is drawn by itself.
+        level: The probability that all intervals hold together.
+        resamples: How many bootstrap draws.
+        counted: Which images count for each pair; all of them where None.
     """
     images, shape = len(method_scores), (method_scores.shape[1], control_scores.shape[1])
     differences = method_scores[:, :, None] - control_scores[:, None, :]
-    flat = simultaneous(differences.reshape(images, math.prod(shape)), seed=seed, clusters=clusters)
+    if counted is not None:
+        differences = np.where(counted, differences, np.nan)
+    flat = simultaneous(
+        differences.reshape(images, math.prod(shape)), level=level, resamples=resamples, seed=seed, clusters=clusters
+    )
     mean, low, high, n, error, drawn = (column.reshape(shape) for column in flat)
     both = ~np.isnan(differences)
     # Only images on which both are defined count, for the margin too.
     first, second = (np.where(both, scores, np.nan) for scores in (method_scores[:, :, None], control_scores[:, None, :]))
-    margin = MARGIN * _least_deviation(first, second, clusters)
+    margin = MARGIN * least_deviation(first, second, clusters, level)
     largest = np.maximum(np.abs(first), np.abs(second))
     margin = np.maximum(margin, PRECISION * np.where(both, largest, 0.0).max(axis=0, initial=0.0))
     spread = error * np.sqrt(n)
@@ -251,10 +289,15 @@ def control_win_share(
     control_scores = control_scores[:, ~np.isnan(control_scores).all(axis=0)]
     if not control_scores.size:
         return math.nan
-    best = control_scores[:, int(np.nanmean(control_scores, axis=0).argmax())]
+    best = control_scores[:, _best_column(control_scores)]
     gaps = best[:, None] - method_scores
     defined = ~np.isnan(gaps)
     return float((gaps >= 0)[defined].mean()) if defined.any() else math.nan
+
+
+def _best_column(control_scores: Float[np.ndarray, "images controls"]) -> int:
+    """The control with the best mean."""
+    return int(np.nanmean(control_scores, axis=0).argmax())
 
 
 def decide_verdict(against: Sequence[PairedDifference], unit: SamplingUnit = "image") -> tuple[Verdict, str]:
@@ -281,33 +324,56 @@ def _too_few(n: int, units: int, unit: SamplingUnit) -> str:
     return TOO_FEW[unit] if units < MINIMUM_GROUPS else ""
 
 
-def _axiom(
+def axiom_gaps(
     method_scores: Float[np.ndarray, "images methods"],
     metric: MetricSpec,
+    *,
+    seed: int = 0,
+    clusters: Clusters | None = None,
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
+    counted: Bool[np.ndarray, "images methods controls"] | None = None,
+) -> list[tuple[PairedDifference, ...]]:
+    """For each method, how far its scores are from the best value, with the tolerance as the margin.
+
+    Arguments are those of `against_controls`; there is one pair per method.
+    """
+    best = best_value(metric)
+    # `method_scores` has larger scores for better maps.
+    gaps = (best if metric.higher_is_better else -best) - method_scores
+    if counted is not None:
+        gaps = np.where(counted[:, :, 0], gaps, np.nan)
+    intervals = simultaneous(gaps, seed=seed, clusters=clusters, level=level, resamples=resamples)
+    return [
+        (
+            PairedDifference(
+                control="",
+                mean=float(mean),
+                low=float(low),
+                high=float(high),
+                margin=metric.tolerance or 0.0,
+                spread=float(error * math.sqrt(n)),
+                n=int(n),
+                clusters=None if clusters is None else int(drawn),
+            ),
+        )
+        for mean, low, high, n, error, drawn in zip(*intervals, strict=True)
+    ]
+
+
+def _axiom(
+    gaps: Sequence[PairedDifference],
+    images: Sequence[int],
+    metric: MetricSpec,
     rows: Sequence[SummaryRow],
-    seed: int,
     rule: str = AXIOM,
     unit: SamplingUnit = "image",
-    clusters: Clusters | None = None,
 ) -> list[Judgement]:
     tolerance, best = metric.tolerance or 0.0, best_value(metric)
-    # How far a score is from the best value; `method_scores` has larger scores for better maps.
-    gaps = (best if metric.higher_is_better else -best) - method_scores
-    mean, low, high, n, error, drawn = simultaneous(gaps, seed=seed, clusters=clusters)
     judgements = []
-    for column, row in enumerate(rows):
+    for gap, count, row in zip(gaps, images, rows, strict=True):
         verdict: Verdict
-        near, far, more = max(0.0, float(low[column])), float(high[column]), None
-        gap = PairedDifference(
-            control="",
-            mean=float(mean[column]),
-            low=float(low[column]),
-            high=far,
-            margin=tolerance,
-            spread=float(error[column] * math.sqrt(n[column])),
-            n=int(n[column]),
-            clusters=None if clusters is None else int(drawn[column]),
-        )
+        near, far, more = max(0.0, gap.low), gap.high, None
         if not row.n:
             verdict, reason = _without_scores(row)
         elif few := _too_few(row.n, gap.units, unit):
@@ -318,7 +384,7 @@ def _axiom(
             verdict, reason = "fail", f"farther than {tolerance:g} from {best:g}: at least {near:.2g}"
         else:
             verdict, reason = "inconclusive", f"not clear of {tolerance:g} from {best:g}: between {near:.2g} and {far:.2g}"
-            more = images_for_axiom(gap, len(method_scores))
+            more = images_for_axiom(gap, count)
         judgements.append(_judgement(row, verdict, reason, rule, unit, more=more))
     return judgements
 
@@ -362,8 +428,11 @@ def _judgement(
     )
 
 
-def _least_deviation(
-    first: Float[np.ndarray, "images *columns"], second: Float[np.ndarray, "images *columns"], clusters: Clusters | None
+def least_deviation(
+    first: Float[np.ndarray, "images *columns"],
+    second: Float[np.ndarray, "images *columns"],
+    clusters: Clusters | None,
+    level: float = LEVEL,
 ) -> Float[np.ndarray, "*columns"]:
     """The lower limit of the standard deviation of two scores, pooled, because it is estimated from these images too.
 
@@ -378,7 +447,7 @@ def _least_deviation(
         squares = squares + (scores - mean) ** 2 / 2
     flat = squares.reshape(len(squares), math.prod(n.shape))
     mean, error, _, groups = (column.reshape(n.shape) for column in standard_error(flat, clusters))
-    reach = np.vectorize(lambda count: student_quantile(0.5 + LEVEL / 2, max(1, int(count) - 1)), otypes=[float])(groups)
+    reach = np.vectorize(lambda count: student_quantile(0.5 + level / 2, max(1, int(count) - 1)), otypes=[float])(groups)
     with np.errstate(invalid="ignore", divide="ignore"):
         deviation = np.sqrt(mean * n / (n - 1))
         return np.where((n > 1) & (mean > 0), deviation * np.exp(-reach * error / (2 * mean)), 0.0)

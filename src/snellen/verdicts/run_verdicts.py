@@ -5,21 +5,24 @@ from __future__ import annotations
 import dataclasses
 import math
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
 from snellen.errors import SnellenError
-from snellen.files.atomic import write_whole
 from snellen.files.documents import parse_as
-from snellen.files.integrity import dump_record, read_record
+from snellen.files.folder import Folder, folder_at
+from snellen.files.integrity import dump_record, parse_record
 from snellen.runs.record import RunRecord
+from snellen.runs.schedule import PRECISION
 from snellen.runs.store import VERDICTS, key_of
 from snellen.verdicts.positive_control import PositiveControl, positive_control_rows
 from snellen.verdicts.rule import RULE_VERSION, Judgement, judge
+from snellen.verdicts.run_looks import take_looks
 from snellen.verdicts.sampling import Sampling, sampling_of
+from snellen.verdicts.sequential import LOOKS_VERSION, Looks
 from snellen.verdicts.statistics import Certainty, SummaryRow, certainty, summarise
 
 
@@ -44,14 +47,18 @@ class Scored(Protocol):
         """Columns sample, label and, in newer runs, group."""
         ...
 
+    def problems(self) -> dict[tuple[str, str], str]:
+        """By method and metric, why scores are missing."""
+        ...
+
 
 @runtime_checkable
 class Stored(Scored, Protocol):
     """A run with a folder, whose scores are files named by their content."""
 
     @property
-    def folder(self) -> Path:
-        """The folder of the run."""
+    def folder(self) -> str | Path:
+        """The path, or the URL, of the run's folder."""
         ...
 
     def score_files(self) -> list[tuple[str, tuple[str, ...]]]:
@@ -88,8 +95,12 @@ class Verdicts:
 def judge_run(run: Scored) -> Verdicts:
     """Computes the verdicts of a run, without reading stored ones."""
     spec, scores, sampling = run.record.spec, run.scores(), run_sampling(run)
+    looked = None
+    if spec.stops_early:
+        samples = [str(sample) for sample in run.samples()["sample"]]
+        looked = take_looks(spec, samples, sampling, scores, run.problems())
     summary = summarise(scores, spec.methods, spec.metrics, seed=spec.seed, sampling=sampling)
-    judgements = judge(scores, spec.methods, spec.metrics, seed=spec.seed, summary=summary, sampling=sampling)
+    judgements = judge(scores, spec.methods, spec.metrics, seed=spec.seed, summary=summary, sampling=sampling, looked=looked)
     positive: tuple[PositiveControl, ...] = ()
     if spec.positive_controls:
         positive = positive_control_rows(
@@ -109,11 +120,11 @@ def stored_verdicts(run: Stored) -> Verdicts:
 
     In a folder that cannot be written they are computed each time.
     """
-    path, key = run.folder / VERDICTS, verdicts_key(run)
-    if (verdicts := _read(path, key)) is None:
+    folder, key = folder_at(run.folder), verdicts_key(run)
+    if (verdicts := _read(folder, key)) is None:
         verdicts = judge_run(run)
-        with suppress(OSError):
-            write_whole(path, dump_record(_as_json(verdicts, key)))
+        with suppress(OSError, SnellenError):
+            folder.write_whole(VERDICTS, dump_record(_as_json(verdicts, key)))
     return verdicts
 
 
@@ -131,6 +142,7 @@ def verdicts_key(run: Stored) -> str:
                 for metric in spec.metrics
             ],
             "seed": spec.seed,
+            **({"looks": [LOOKS_VERSION, spec.until, spec.shard, len(run.samples())]} if spec.stops_early else {}),
             "sampling": [sampling.unit, dict(sampling.cluster_of), sampling.words],
         }
     )
@@ -138,7 +150,18 @@ def verdicts_key(run: Stored) -> str:
 
 def run_certainty(run: Scored) -> Certainty:
     """Whether the images of a run allow a verdict, and how small a difference they show."""
-    return certainty(len(run.samples()), run_sampling(run))
+    whole = certainty(len(run.samples()), run_sampling(run))
+    spec = run.record.spec
+    if not spec.stops_early or not whole.enough:
+        return whole
+    first = Looks.plan(whole.n, spec.shard).sizes[0]
+    stopped = "had the stated precision" if spec.until and spec.until.startswith(PRECISION) else "were settled"
+    ended = " or the budget ended" if spec.budget else ""
+    words = (
+        f"numbers of images differ, from {first} to {whole.n}: the run looked at its verdicts on the way, and stopped each "
+        f"comparison where verdicts {stopped}{ended}"
+    )
+    return replace(whole, words="; ".join(filter(None, [words, run_sampling(run).words])))
 
 
 def run_sampling(run: Scored) -> Sampling:
@@ -157,14 +180,14 @@ class _VerdictFile:
     positive: tuple[PositiveControl, ...] = ()
 
 
-def _read(path: Path, key: str) -> Verdicts | None:
+def _read(folder: Folder, key: str) -> Verdicts | None:
     """The stored verdicts, or None where there are none, they are damaged, or they are of other scores or another rule."""
     try:
-        values = read_record(path, "delete it")
+        values = parse_record(folder.read(VERDICTS), VERDICTS, "delete it")
         if values.get("key") != key:
             return None
         file = parse_as(_VerdictFile, values, "it")
-    except SnellenError:
+    except (OSError, SnellenError):
         return None
     return Verdicts(summary=SummaryRow.table(file.summary), judgements=file.judgements, positive_controls=file.positive)
 

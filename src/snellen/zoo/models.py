@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
-from snellen.classifier.engines import Precision
+from snellen.classifier.arithmetic import Precision
 from snellen.classifier.graphs import ExportedModel, ScriptedModel
 from snellen.errors import SnellenError, nearest
 from snellen.images.geometry import Geometry

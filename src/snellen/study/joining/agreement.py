@@ -31,6 +31,7 @@ from snellen.charts.chart import Chart, Label, horizontal_line
 from snellen.charts.scale import Scale
 from snellen.charts.strips import Estimate, strip
 from snellen.charts.verdict_marks import MARKS, colour_of
+from snellen.files.folder import folder_at
 from snellen.report.readable import Readable
 from snellen.runs.people import MetricLink
 from snellen.study.data import StudyData
@@ -283,7 +284,7 @@ def agree(run: Readable, collected: StudyData, study: Study) -> Agreement:
                 alpha=protocol.alpha,
             )
         )
-    return Agreement(run.folder.name, tuple(tasks), collected.simulated)
+    return Agreement(folder_at(run.folder).name, tuple(tasks), collected.simulated)
 
 
 def measure(

@@ -17,7 +17,7 @@ from snellen.study.joining.standing import outcomes
 from snellen.study.protocol import NONE
 
 
-def join(study: Study, collected: StudyData, folder: Path) -> tuple[StudyResult, Agreement]:
+def join(study: Study, collected: StudyData, folder: str | Path) -> tuple[StudyResult, Agreement]:
     """Writes the results of a study into a run.
 
     Args:

@@ -18,6 +18,7 @@ from jaxtyping import Float
 from snellen.charts.numbers import count
 from snellen.errors import SnellenError, nearest
 from snellen.files.atomic import PREFIX
+from snellen.files.folder import folder_at
 from snellen.images import Samples, colours
 from snellen.runs import Run
 from snellen.runs.method_labels import find_label
@@ -139,6 +140,11 @@ def _protocol(run: Run, values: Mapping[str, Any]) -> Protocol:
             raise SnellenError(
                 f"'{run.folder}' has no map of '{label}' for some images{reason}; finish the run, or leave it out"
             )
+        if label != NONE and not run.record.spec.keeps_all_maps and len(run.kept_maps(label)) < len(run.samples()):
+            raise SnellenError(
+                f"'{run.folder}' did not keep all maps of '{label}', which a study shows; make the run again with "
+                "--keep-maps all and another --out"
+            )
         arms.append(label)
     settings = {"title": TITLE, "tasks": TASK, **values, "arms": tuple(arms), "run": str(run.folder)}
     return Protocol.of(settings, "the study")
@@ -177,7 +183,7 @@ def _subject(run: Run, pool: Sequence[Candidate], choice: ItemChoice) -> Subject
     labels = (item.images[0].label for item in choice.items if find_task(item.task).traits.about_class)
     classes = sorted({label for label in labels if label is not None})
     return Subject(
-        run=run.folder.resolve().name,
+        run=folder_at(run.folder).name,
         model=record.classifier.name,
         fingerprint=record.classifier.fingerprint,
         digest=record.samples.digest,

@@ -216,7 +216,7 @@ def _run_setting(
             metrics=metrics,
             target="label",
             out=folder,
-            options=Options(workers=workers_for_short_passes(), compile=False),
+            options=Options(workers=workers_for_short_passes(), engine="eager"),
             observer=Relay(observer, shows=lambda text: not any(words in text for words in expected)),
         )
     except UnfinishedError as problem:

@@ -16,6 +16,7 @@ import pandas as pd
 from snellen.errors import SnellenError, nearest
 from snellen.files import integrity
 from snellen.files.atomic import write_whole
+from snellen.files.folder import LocalFolder
 from snellen.files.integrity import DamagedError, digest, read_named
 from snellen.runs.run import Run
 from snellen.runs.store import key_of
@@ -214,7 +215,7 @@ class ExamResults:
         cache = self.folder / setting / "truth" / key_of([reading, *facts])
         for path in cache.glob("*.parquet"):
             with suppress(DamagedError):  # computed again below
-                return pd.read_parquet(io.BytesIO(read_named(cache, path.name, "")))
+                return pd.read_parquet(io.BytesIO(read_named(LocalFolder(cache), path.name, "")))
         scores = scoring.score(scenes, self.maps(setting, method), method, reading=reading)
         columns = {
             "setting": setting,

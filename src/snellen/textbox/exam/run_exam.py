@@ -243,7 +243,7 @@ def _explain(
             methods=able,
             metrics=None,
             out=folder,
-            options=Options(shard=SHARD, threads=threads, compile=False),
+            options=Options(shard=SHARD, threads=threads, engine="eager"),
             executor=pool,
             observer=Relay(observer, folder.name, shows=lambda text: False),  # one sentence per setting is enough
         )
