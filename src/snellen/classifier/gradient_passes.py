@@ -6,12 +6,13 @@ Each function makes one pass of all rows. `booking(passes)` is a context manager
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor
 
 from snellen.classifier import attention, probes
+from snellen.classifier.evaluated_norms import evaluated_norms
 from snellen.classifier.layers import NetworkStructure
 from snellen.classifier.network import Network
 from snellen.classifier.operations import Handler, intercepting
@@ -36,7 +37,7 @@ def input_gradient(
     if leaf is inputs:
         leaf = inputs.clone().requires_grad_()
     with torch.enable_grad():
-        intercepted = intercepting(network.module, through) if through else nullcontext()
+        intercepted = intercepting(network.module, through) if through else evaluated_norms(network)
         with booking(Passes(forward=len(inputs))), intercepted:
             raw = network.raw(leaf)
             if times_outputs and raw.requires_grad:
@@ -57,7 +58,7 @@ def layer_gradient(
     Parameters and inputs need no gradient, so the graph starts at the layer and the backward pass ends there.
     """
     with structure.recording(layer, inputs, leaf=True) as maps, torch.enable_grad():
-        with booking(Passes(forward=len(inputs))):
+        with booking(Passes(forward=len(inputs))), evaluated_norms(structure.network):
             output = target_output(structure.network(inputs), targets, of, structure.network.head)
         (features,) = maps
         gradient: Tensor | None = None
