@@ -188,6 +188,22 @@ def test_what_a_slow_worker_sits_on_is_repeated_at_the_end_and_the_first_result_
     assert dispatch.done
 
 
+def test_what_runs_alone_is_repeated_too_where_its_worker_hangs():
+    dispatch = Dispatch(works(1), pace=Pace(patience=10.0))
+    first = dispatch.bundle(2, 0.0)
+    assert not dispatch.lost(first, certain=True)
+    alone = dispatch.bundle(2, 1.0)
+    assert alone.alone
+    assert dispatch.bundle(2, 5.0) is None
+    again = dispatch.bundle(2, 60.0)
+    assert again.alone
+    assert [work.key for work in again.works] == ["0"]
+    assert not dispatch.lost(again, certain=True)  # the other may still bring a result
+    third = dispatch.bundle(2, 120.0)
+    assert dispatch.finished(third, {"0": Timing(1.0)}) == (["0"], [alone])
+    assert dispatch.done
+
+
 def test_nothing_is_repeated_while_workers_are_only_busy():
     dispatch = Dispatch(works(60), expected=60.0, pace=Pace(patience=10.0))
     sent, order, _ = simulate(dispatch, lambda now: 4, lambda work, bundle: 1.0 + (int(work.key) % 7) / 7)

@@ -160,7 +160,10 @@ def test_two_runs_never_write_to_one_folder(bucket):
 
 KILLED = """
 import sys
+from snellen.runs import unit_writer
 from tests.runs.test_remote_runs import run
+
+unit_writer.FLUSH_SECONDS = 0.0  # else so short a run writes all at its end
 run(sys.argv[1], count=60)
 """
 

@@ -102,14 +102,18 @@ class DaskCrew:
         content, shared = pack(calls)
         if whole:
             payloads = {name: item.payload() for name, item in shared.items()}
-            return self._executor.submit(run_parcel, Parcel(content, None, payloads))
+            return self._submitted(Parcel(content, None, payloads))
         for name, item in shared.items():
             plugin = f"{self._session}-{name}"
             if plugin not in self._delivered:
                 self._delivered.add(plugin)
                 # Not waited for: one worker that hangs would hold up all others. A call waits for what it needs.
                 _in_background(self._client.register_plugin, Delivery(self._session, name, item.payload()), plugin)
-        return self._executor.submit(run_parcel, Parcel(content, self._session, {}))
+        return self._submitted(Parcel(content, self._session, {}))
+
+    def _submitted(self, parcel: Parcel) -> Sent:
+        # Not pure: else Dask takes the same calls, sent again because a worker is slow or dead, for the first ones.
+        return self._executor.submit(run_parcel, parcel, pure=False)
 
     def is_loss(self, problem: BaseException) -> bool:
         """Whether workers died of a bundle; Dask tries it on several."""

@@ -180,20 +180,22 @@ class Dispatch(Generic[R]):
 
     def bundle(self, slots: int, now: float) -> Bundle[R] | None:
         """The next bundle to send at `now` to workers with so many slots; None where nothing is to be sent now."""
-        if self._alone in self.in_flight or len(self.in_flight) >= self.pace.window * slots:
-            return None
-        if (repeated := self._next_again()) is not None:
-            return self._send([repeated], now)
-        works = self._fill(slots)
-        if works:
-            return self._send(works, now)
-        if not self._exhausted and not self._paused:
-            return None
-        if self._suspects and not self.in_flight:
-            return self._send([self._suspects.pop(next(iter(self._suspects)))], now, alone=True)
-        self._repeat_late(slots, now)
+        alone = self._alone in self.in_flight
+        if not alone:
+            if len(self.in_flight) >= self.pace.window * slots:
+                return None
+            if (repeated := self._next_again()) is not None:
+                return self._send([repeated], now)
+            works = self._fill(slots)
+            if works:
+                return self._send(works, now)
+            if not self._exhausted and not self._paused:
+                return None
+            if self._suspects and not self.in_flight:
+                return self._send([self._suspects.pop(next(iter(self._suspects)))], now, alone=True)
+        self._repeat_late(slots, now)  # also what was sent alone: its worker may hang
         repeated = self._next_again()
-        return None if repeated is None else self._send([repeated], now)
+        return None if repeated is None else self._send([repeated], now, alone=alone)
 
     def finished(self, bundle: Bundle[R], timings: Mapping[str, Timing]) -> tuple[list[str], list[Bundle[R]]]:
         """A bundle came back with results for these keys.
@@ -359,7 +361,7 @@ class Dispatch(Generic[R]):
             ]
 
         latest = max((bundle for bundle in self.in_flight.values() if repeatable(bundle)), key=lateness, default=None)
-        if latest is not None and lateness(latest) > 0 and not latest.alone:
+        if latest is not None and lateness(latest) > 0:
             for work in repeatable(latest):
                 self._repeats[work.key] = self._repeats.get(work.key, 0) + 1
                 self._again.append(work)
