@@ -43,6 +43,17 @@ class Nap:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """Says what a variable of the environment is there."""
+
+    name: str
+    large: Large
+
+    def __call__(self, on_pass=None) -> str | None:
+        return os.environ.get(self.name)
+
+
+@dataclass(frozen=True)
 class End:
     """Ends its process."""
 

@@ -124,14 +124,16 @@ def test_workers_that_join_late_die_and_hang(cluster, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-def test_a_call_that_ends_workers_is_given_up_and_a_scheduler_that_dies_is_a_sentence(cluster):
-    from tests.runs.cluster_calls import End, Fail
+def test_a_call_that_ends_workers_is_given_up_and_a_scheduler_that_dies_is_a_sentence(cluster, tmp_path):
+    from tests.runs.cluster_calls import End, Fail, Large, Setting
 
     for _ in range(6):
         cluster.worker()
     with dask_executor(cluster.address) as executor:
         works = [*naps(20, 0.02), Work("end", End(), {"nap": 0.02}), Work("fail", Fail(), {"nap": 0.02})]
+        works.append(Work("pages", Setting("THP_MEM_ALLOC_ENABLE", Large(1000, tmp_path)), {"nap": 0.02}))
         results = dict(run(works, executor, expected=0.5, pace=SHORT))
+        assert results.pop("pages") == "1"
         assert isinstance(results.pop("end"), LostWorkerError)
         assert "PickyError: a and b" in str(results.pop("fail"))
         assert len(results) == 20
