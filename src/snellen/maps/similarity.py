@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
+from snellen.maps.row_ranges import has_nan, row_range
 from snellen.maps.sorted_rows import mean_ranks
 from snellen.types import Maps
 
@@ -119,15 +120,15 @@ def spearman(first: Maps, second: Maps, *, within: Masks | None = None) -> Float
 def correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
     """Pearson correlation of each pair of rows over columns without NaN; NaN if a row is constant."""
     a, b = first.double(), second.double()
-    missing = a.isnan() | b.isnan()
+    largest_a, largest_b = _largest(a), _largest(b)
     count = a.new_full((len(a), 1), a.shape[1])
-    if bool(missing.any()):  # what is missing counts as zero, before and after the mean is subtracted
+    if bool((largest_a + largest_b).isnan().any()):  # what is missing counts as zero, before and after the mean is subtracted
+        missing = a.isnan() | b.isnan()
         count -= missing.sum(dim=1, keepdim=True)
         a, b = a.masked_fill(missing, 0.0), b.masked_fill(missing, 0.0)
         largest_a, largest_b = _largest(a), _largest(b)
         a, b = ((values - values.sum(dim=1, keepdim=True) / count).masked_fill(missing, 0.0) for values in (a, b))
     else:
-        largest_a, largest_b = _largest(a), _largest(b)
         a, b = (values - values.mean(dim=1, keepdim=True) for values in (a, b))
     sizes = torch.linalg.vector_norm(a, dim=1) * torch.linalg.vector_norm(b, dim=1)
     products: Tensor = torch.linalg.vecdot(a, b) / sizes
@@ -137,8 +138,8 @@ def correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"
 
 
 def _largest(rows: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
-    """The largest magnitude of each row."""
-    low, high = rows.aminmax(dim=1)
+    """The largest magnitude of each row, NaN where it holds NaN."""
+    low, high = row_range(rows)
     return torch.maximum(-low, high)
 
 
@@ -148,6 +149,7 @@ def rank_correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "bat
 
 
 def _rows(maps: Maps, within: Masks | None) -> Float[Tensor, "batch n"]:
-    values = maps.double()
-    values = values.masked_fill(values.isnan().any(dim=2).any(dim=1).view(-1, 1, 1), torch.nan)
+    values, undefined = maps.double(), has_nan(maps)
+    if bool(undefined.any()):
+        values = values.masked_fill(undefined.view(-1, 1, 1), torch.nan)
     return (values if within is None else values.masked_fill(~within, torch.nan)).flatten(1)

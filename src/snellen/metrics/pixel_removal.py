@@ -11,6 +11,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.classifier.outputs import TargetOutputs
+from snellen.maps.row_ranges import has_nan
 from snellen.maps.sorted_rows import stable_argsort_rows
 from snellen.metrics.case_cache import cached_per_case, output_parts
 from snellen.types import Case, Fill, Passes, Rng, SharedPasses
@@ -31,11 +32,6 @@ def pixel_ranks(maps: Float[Tensor, "batch height width"], *, rng: Rng) -> Int[T
 def case_ranks(case: Case, *, rng: Rng) -> Int[Tensor, "batch height width"]:
     """The ranks of the pixels of a case's maps, cached for all metrics that remove pixels in this order."""
     return cached_per_case(case, ("ranks", rng), lambda: pixel_ranks(case.maps, rng=rng))
-
-
-def has_nan(maps: Float[Tensor, "batch height width"]) -> Bool[Tensor, " batch"]:
-    """Which maps hold NaN, so that their pixels have no order."""
-    return maps.isnan().flatten(1).any(dim=1)
 
 
 def removal_counts(steps: int, size: tuple[int, int]) -> list[int]:

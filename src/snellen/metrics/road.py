@@ -17,7 +17,8 @@ from scipy.sparse.linalg import splu
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.pixel_removal import case_ranks, has_nan
+from snellen.maps.row_ranges import has_nan
+from snellen.metrics.pixel_removal import case_ranks
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Passes, Rng
 
