@@ -162,7 +162,7 @@ class Bench:
         """One pass of each kind on either side, outside every account."""
         shard = self.shards[0]
         for method in self.methods:
-            method(self.classifier, shard.inputs[:1].clone(), shard.targets[:1].clone(), rng=shard.rng[:1])
+            method(self.classifier, shard.inputs.clone(), shard.targets.clone(), rng=shard.rng)
             self.rivals[name_of(method)].explain(shard.inputs.clone(), shard.targets)
         self.classifier.logits(shard.inputs.repeat(4, 1, 1, 1))
 

@@ -230,7 +230,7 @@ class Classifier:
 
     def output(self, inputs: Images, targets: Targets, of: Output) -> Float[Tensor, " batch"]:
         """The target's logit or probability of each row, cached per tensor."""
-        return self.cached_outputs(inputs, targets).of(of)
+        return target_output(self.cached_logits(inputs), targets, of, self.head)
 
     def cached(self, key: Hashable, inputs: Images, targets: Targets, compute: Callable[[], T]) -> T:
         """The result of `compute`, cached per tensor. It must not depend on maps, because all methods use it."""
@@ -650,7 +650,7 @@ _NOT_PICKLED = {
 
 def _pairs(parts: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     first, second = zip(*parts, strict=True)
-    return torch.cat(first), torch.cat(second)
+    return (first[0], second[0]) if len(first) == 1 else (torch.cat(first), torch.cat(second))
 
 
 def _per_channel(values: float | Sequence[float]) -> Tensor:

@@ -6,9 +6,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 
-def row_range(rows: Float[Tensor, "batch n"]) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
+def row_range(rows: Float[Tensor, "... n"]) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."]]:
     """The smallest and the largest value of each row, both NaN where it holds NaN; ten times as fast as `aminmax`."""
-    return rows.amin(dim=1), rows.amax(dim=1)
+    return rows.amin(dim=-1), rows.amax(dim=-1)
 
 
 def has_nan(values: Float[Tensor, "batch ..."]) -> Bool[Tensor, " batch"]:
