@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from snellen.metrics import road
+from snellen.metrics import multigrid, road
 from snellen.types import Rng
 
 RNG = Rng(0, tuple("ab"))
@@ -29,16 +29,19 @@ def imputed_by_dense_system(image: np.ndarray, removed: np.ndarray) -> np.ndarra
     return np.linalg.solve(matrix, right).reshape(height, width)
 
 
-@pytest.mark.parametrize("widest", [0, 1000], ids=["halves", "bands"])
-@pytest.mark.parametrize("size", [(9, 14), (17, 6), (1, 12), (12, 1)])
-def test_imputed_pixels_solve_the_definition(monkeypatch, size, widest):
+@pytest.mark.parametrize(("widest", "smallest"), [(0, 4), (0, 1000), (1000, 1000)], ids=["multigrid", "direct", "bands"])
+@pytest.mark.parametrize("size", [(9, 14), (17, 6), (30, 31), (1, 12), (12, 1)])
+def test_imputed_pixels_solve_the_definition(monkeypatch, size, widest, smallest):
     monkeypatch.setattr(road, "WIDEST_BAND", widest)
+    monkeypatch.setattr(multigrid, "SMALLEST", smallest)
     images = RNG.normal("images", (3, *size))
     scattered = RNG.uniform("removed", size) < 0.6
     block = torch.ones(2, *size, dtype=torch.bool)
     block[:, 0, 0] = False
     none = torch.zeros(2, *size, dtype=torch.bool)
-    for removed in (scattered & block, block, none):
+    few = none.clone()
+    few[0, -1, -1] = few[1, size[0] // 2, size[1] // 2] = True
+    for removed in (scattered & block, block, few, none):
         ours = road.impute(images, removed).numpy()
         for picture, mask, filled in zip(images.double().numpy(), removed.numpy(), ours, strict=True):
             for channel, values in zip(picture, filled, strict=True):

@@ -123,7 +123,7 @@ def correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"
     columns = pair.shape[2]
     largest = _largest(pair)
     if not bool(largest.isnan().any()):
-        too_few = columns < 2
+        too_few = torch.tensor(columns < 2)
         pair -= pair.mean(dim=2, keepdim=True)
     else:  # what is missing counts as zero, before and after the mean is subtracted
         missing = pair.isnan().any(dim=0)

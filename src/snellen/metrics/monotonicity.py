@@ -13,10 +13,10 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN, NOISE
+from snellen.maps.row_ranges import has_nan
 from snellen.maps.similarity import correlation, rank_correlation
 from snellen.maps.sorted_rows import sort_rows
 from snellen.metrics.case_cache import output_parts
-from snellen.maps.row_ranges import has_nan
 from snellen.metrics.pixel_removal import (
     RemovalMetric,
     pixel_ranks,

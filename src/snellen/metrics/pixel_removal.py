@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import ClassVar, Protocol
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
