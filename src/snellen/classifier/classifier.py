@@ -563,6 +563,12 @@ class Classifier:
         """The number of copies of this batch that fill one pass."""
         return max(1, self.rows_for(inputs) // len(inputs))
 
+    def lay_out(self, images: Images) -> Images:
+        """The images in the memory layout of forward-only passes, so that what is made of them need not be rearranged."""
+        self._choose_convention(images)
+        is_graph = self._engine is not None and self._engine.name == "onnxruntime"
+        return images.contiguous() if is_graph else self.network.convention.lay_out(images)
+
     def choose_engine(self, pictures: Images, passes: int, processes: int = 1) -> list[Trial]:
         """The engines as tried for so many forward-only passes of such pictures, the fastest first; see `engines.trial`.
 

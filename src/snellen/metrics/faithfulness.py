@@ -209,11 +209,9 @@ def _drops(case: Case, groups: GridCells | RandomSubsets, fill: Fill, of: Output
     classifier, inputs, targets = case.classifier, case.inputs, case.targets
 
     def compute() -> TargetOutputs:
-        image, filled = (
-            tensor.contiguous(memory_format=torch.channels_last) for tensor in (inputs, fill(classifier, inputs, rng=rng))
-        )
+        filled = fill(classifier, inputs, rng=rng)
         return classifier.target_outputs(
-            (torch.where(mask[:, None], filled, image), targets) for mask in _masks(case, groups, rng)
+            (torch.lerp(inputs, filled, mask[:, None].to(inputs)), targets) for mask in _masks(case, groups, rng)
         )
 
     after = classifier.cached(("removals", groups, fill, rng), inputs, targets, compute)

@@ -75,7 +75,7 @@ class Road(CurveMetric):
                 imputed = impute(inputs, removed)
                 if self.noise:
                     noise = rng.child("road").normal(f"{fraction:g}", tuple(inputs.shape[1:])).to(inputs)
-                    imputed = torch.where(removed.unsqueeze(1), imputed + self.noise * noise, inputs)
+                    imputed += removed.unsqueeze(1) * (self.noise * noise)
                 yield imputed, targets
 
         outputs = case.classifier.target_outputs(blocks())
