@@ -46,3 +46,34 @@ def test_imputed_pixels_solve_the_definition(monkeypatch, size, widest, smallest
         for picture, mask, filled in zip(images.double().numpy(), removed.numpy(), ours, strict=True):
             for channel, values in zip(picture, filled, strict=True):
                 np.testing.assert_allclose(values, imputed_by_dense_system(channel, mask), atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [(100, 97), (3, 400)])
+def test_large_systems_are_solved_in_few_steps_whatever_is_left(monkeypatch, size):
+    """One pixel, scattered ones, a wall with a gap, stripes, nearly all: what is left of the equations is rounding."""
+    steps = []
+    cycle = multigrid._solve_roughly
+
+    def counting(levels, *rest):
+        steps.append(len(levels))
+        return cycle(levels, *rest)
+
+    monkeypatch.setattr(multigrid, "_solve_roughly", counting)
+    draws, rows, columns = RNG.uniform("removed", size)[0], torch.arange(size[0])[:, None], torch.arange(size[1])
+    one, wall, stripes = (torch.ones(size, dtype=torch.bool) for _ in range(3))
+    one[0, 0] = False
+    wall[:, size[1] // 2] = rows[:, 0] == 1
+    stripes[:, ::2] = False
+    masks = torch.stack([one, wall, stripes, *(draws < share for share in (0.001, 0.3, 0.6, 0.9, 0.99)), rows + columns > 3])
+    images = RNG.normal("images", size)[:1, None].double().repeat(len(masks), 2, 1, 1)
+    known = images.masked_fill(masks[:, None], 0.0)
+    filled = known + multigrid.solve(multigrid.neighbour_sums(known), masks)
+    degrees = multigrid.neighbour_sums(torch.ones(1, 1, *size, dtype=torch.float64))
+    left = (degrees * filled - multigrid.neighbour_sums(filled)).masked_select(masks[:, None])
+    assert float(left.abs().max()) < 1e-6
+    assert steps.count(max(steps)) <= 20
+
+
+def test_images_with_nan_end_at_once():
+    image = torch.full((1, 1, 100, 100), torch.nan)
+    assert bool(road.impute(image, torch.ones(1, 100, 100, dtype=torch.bool).triu()).isnan().any())

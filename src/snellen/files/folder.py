@@ -137,7 +137,9 @@ class LocalFolder(Folder):
     def __str__(self) -> str:
         return str(self.path)
 
-    def __reduce__(self) -> tuple[Callable[[str], LocalFolder], tuple[str]]:  # a process elsewhere may have another working directory
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[[str], LocalFolder], tuple[str]]:  # a process elsewhere may have another working directory
         return partial(LocalFolder, durable=self._durable), (str(self.path.absolute()),)
 
     def read(self, name: str) -> bytes:
