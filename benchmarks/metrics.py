@@ -95,16 +95,16 @@ class Bench:
 
     def repeat(self, number: int) -> None:
         """Every cell once more, except those whose first time was beyond patience."""
-        for method in self.methods:
-            for shard, judges in zip(self.shards, self.judges, strict=True):
-                maps, other = self._explain(number, method, shard)
+        for first, method in enumerate(self.methods):
+            for turn, (shard, judges) in enumerate(zip(self.shards, self.judges, strict=True), start=first):
+                maps, other = self._explain(number, turn, method, shard)
                 for place, judge in enumerate(judges):
                     cell = self.cells.setdefault((name_of(method), place), Cell())
                     if number == 0 or max(cell.ours[0], cell.theirs[0]) <= self.patience:
-                        self._judge(cell, number, method, self.ours[place], judge, shard, maps, other)
+                        self._judge(cell, number, turn, method, self.ours[place], judge, shard, maps, other)
             print(f"    {label(method)}", file=sys.stderr, flush=True)
 
-    def _explain(self, number: int, method: Method, shard: Shard) -> tuple[Tensor, Tensor]:
+    def _explain(self, number: int, turn: int, method: Method, shard: Shard) -> tuple[Tensor, Tensor]:
         cell, rival = self.maps[name_of(method)], self.rivals[name_of(method)]
         inputs, targets = shard.inputs.clone(), shard.targets.clone()  # new tensors, so that no earlier pass is shared
         mine, other = compare(
@@ -113,6 +113,7 @@ class Bench:
             self.classifier,
             lambda: method(self.classifier, inputs, targets, rng=shard.rng),
             lambda: rival.explain(shard.inputs.clone(), shard.targets).detach(),
+            turn=turn,
         )
         gap = float((mine - other).abs().max() / other.abs().max())
         cell.difference = max(gap, cell.difference or 0.0)
@@ -122,6 +123,7 @@ class Bench:
         self,
         cell: Cell,
         number: int,
+        turn: int,
         method: Method,
         metrics: list[Metric],
         judge: Judge,
@@ -135,7 +137,12 @@ class Bench:
             self._case(method, judge, shard, other if judge.explains else maps), self.rivals[name_of(method)]
         )
         scores, answer = compare(
-            cell, number, self.classifier, lambda: torch.stack([metric(case, rng=shard.rng) for metric in metrics]), run
+            cell,
+            number,
+            self.classifier,
+            lambda: torch.stack([metric(case, rng=shard.rng) for metric in metrics]),
+            run,
+            turn=turn,
         )
         theirs = torch.as_tensor(np.asarray(answer, dtype=np.float64)).reshape(len(metrics), -1)
         mine = scores.double() if theirs.shape[1] == len(case) else scores.double().nanmean(dim=1, keepdim=True)
@@ -162,7 +169,7 @@ class Bench:
         """One pass of each kind on either side, outside every account."""
         shard = self.shards[0]
         for method in self.methods:
-            method(self.classifier, shard.inputs[:1].clone(), shard.targets[:1].clone(), rng=shard.rng[:1])
+            method(self.classifier, shard.inputs.clone(), shard.targets.clone(), rng=shard.rng)
             self.rivals[name_of(method)].explain(shard.inputs.clone(), shard.targets)
         self.classifier.logits(shard.inputs.repeat(4, 1, 1, 1))
 
@@ -230,8 +237,8 @@ def report(bench: Bench, batteries: list[Battery], command: str, repeats: int) -
         f"- subject: {bench.classifier.name}, {len(bench.samples)} images of {size}, {layout}",
         f"- work: {bench.work}",
         f"- maps: {', '.join(label(method) for method in bench.methods)}",
-        f"- each figure is the median of up to {repeats} repeats, the sides taking turns at going first; what takes one "
-        f"side longer than {bench.patience:.0f} s is measured once",
+        f"- each figure is the median of up to {repeats} repeats, the sides taking turns at going first, call by call; what "
+        f"takes one side longer than {bench.patience:.0f} s is measured once",
         "- differences of scores above 1 are relative",
         "",
     ]

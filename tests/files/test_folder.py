@@ -59,3 +59,15 @@ def test_a_folder_is_the_same_in_a_process_elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     packed = pickle.dumps(LocalFolder("run"))
     assert str(pickle.loads(packed)) == str(tmp_path / "run")
+
+
+def test_only_what_must_last_waits_for_the_disk(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    for durable in (False, True):
+        folder = pickle.loads(pickle.dumps(LocalFolder(tmp_path, durable=durable))).below("part")
+        folder.write_whole("whole", b"bytes")
+        folder.append("longer", b"bytes")
+        with folder.draft() as draft:
+            folder.adopt(draft, "draft")
+        assert len(synced) == 3 * durable

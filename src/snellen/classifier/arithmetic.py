@@ -1,4 +1,4 @@
-"""Arithmetic: the precision of passes, and the memory that they reuse."""
+"""Arithmetic: the precision of passes, the memory that they reuse, and work beside them in several threads."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import contextlib
 import ctypes
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal, TypeVar
 
 import torch
 
 from snellen.errors import SnellenError
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 Precision = Literal["float32", "bfloat16", "float16"]
 
@@ -63,3 +67,13 @@ def check_precision(precision: Precision, device: torch.device) -> None:
             f"precision '{precision}' does not work on {device} here (the trial ended with code {process.returncode}); "
             "use float32"
         )
+
+
+def in_threads(compute: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
+    """The result for each part, computed in as many threads as a pass of the model uses, on one processor core each."""
+    threads = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(compute, parts))
+    finally:
+        torch.set_num_threads(threads)  # the initializer also changed what threads that are started later use

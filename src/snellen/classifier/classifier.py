@@ -230,7 +230,7 @@ class Classifier:
 
     def output(self, inputs: Images, targets: Targets, of: Output) -> Float[Tensor, " batch"]:
         """The target's logit or probability of each row, cached per tensor."""
-        return self.cached_outputs(inputs, targets).of(of)
+        return target_output(self.cached_logits(inputs), targets, of, self.head)
 
     def cached(self, key: Hashable, inputs: Images, targets: Targets, compute: Callable[[], T]) -> T:
         """The result of `compute`, cached per tensor. It must not depend on maps, because all methods use it."""
@@ -563,6 +563,12 @@ class Classifier:
         """The number of copies of this batch that fill one pass."""
         return max(1, self.rows_for(inputs) // len(inputs))
 
+    def lay_out(self, images: Images) -> Images:
+        """The images in the memory layout of forward-only passes, so that what is made of them need not be rearranged."""
+        self._choose_convention(images)
+        is_graph = self._engine is not None and self._engine.name == "onnxruntime"
+        return images.contiguous() if is_graph else self.network.convention.lay_out(images)
+
     def choose_engine(self, pictures: Images, passes: int, processes: int = 1) -> list[Trial]:
         """The engines as tried for so many forward-only passes of such pictures, the fastest first; see `engines.trial`.
 
@@ -650,7 +656,7 @@ _NOT_PICKLED = {
 
 def _pairs(parts: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     first, second = zip(*parts, strict=True)
-    return torch.cat(first), torch.cat(second)
+    return (first[0], second[0]) if len(first) == 1 else (torch.cat(first), torch.cat(second))
 
 
 def _per_channel(values: float | Sequence[float]) -> Tensor:

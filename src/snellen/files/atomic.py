@@ -30,15 +30,17 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
+def write_whole(path: Path, content: bytes, *, private: bool = False, durable: bool = True) -> None:
     """Writes a file that is complete on disk before it appears under its name.
 
     Args:
         path: where it appears; a file that is there is replaced.
         content: all bytes of the file.
         private: whether only its owner may read it.
+        durable: whether it must outlast a loss of power; else it is only never seen half-written.
     """
     with replacing(path, private=private) as temporary, open(temporary, "wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            os.fsync(file.fileno())

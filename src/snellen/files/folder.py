@@ -7,8 +7,9 @@ import os
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import filelock
@@ -121,18 +122,25 @@ class Folder(ABC):
 
 
 class LocalFolder(Folder):
-    """A folder on a disk."""
+    """A folder on a disk.
+
+    Args:
+        path: where it is.
+        durable: writing ends when the bytes are on the disk, so that they outlast a loss of power.
+    """
 
     appends = True
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, *, durable: bool = True) -> None:
+        self.path, self._durable = Path(path), durable
 
     def __str__(self) -> str:
         return str(self.path)
 
-    def __reduce__(self) -> tuple[type[LocalFolder], tuple[str]]:  # a process elsewhere may have another working directory
-        return LocalFolder, (str(self.path.absolute()),)
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[[str], LocalFolder], tuple[str]]:  # a process elsewhere may have another working directory
+        return partial(LocalFolder, durable=self._durable), (str(self.path.absolute()),)
 
     def read(self, name: str) -> bytes:
         """All bytes of a file."""
@@ -148,7 +156,7 @@ class LocalFolder(Folder):
         """Writes a file by renaming a temporary one."""
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
+        write_whole(path, content, durable=self._durable)
 
     def append(self, name: str, content: bytes) -> None:
         """Lengthens a file."""
@@ -158,7 +166,7 @@ class LocalFolder(Folder):
             left = memoryview(content)
             while left:
                 left = left[file.write(left) :]
-            os.fsync(file.fileno())
+            self._sync(file.fileno())
 
     @contextmanager
     def draft(self) -> Iterator[Path]:
@@ -177,9 +185,13 @@ class LocalFolder(Folder):
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(draft, "rb+") as file:
-            os.fsync(file.fileno())
+            self._sync(file.fileno())
         draft.chmod(0o644)  # temporary files are readable for their owner only
         draft.replace(path)
+
+    def _sync(self, file: int) -> None:
+        if self._durable:
+            os.fsync(file)
 
     def list(self, part: str) -> dict[str, int]:
         """The files of a subfolder."""
@@ -200,7 +212,7 @@ class LocalFolder(Folder):
 
     def below(self, part: str) -> LocalFolder:
         """A subfolder as a folder of its own."""
-        return LocalFolder(self.path / part)
+        return LocalFolder(self.path / part, durable=self._durable)
 
     def find(self, name: str) -> builtins.list[str]:
         """The paths of all files of this name."""

@@ -7,6 +7,8 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
+from snellen.maps.row_ranges import row_range
+
 Fold = Literal["sum", "absolute-sum", "absolute-max", "norm", "mean"]
 """How the channels of a pixel become one number: sum or mean, sum or largest of magnitudes, or Euclidean norm."""
 
@@ -30,7 +32,7 @@ def unit_mask(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch
     The order (magnitude first, then scaling) is that of the published code of Zhang et al. 2024.
     """
     magnitude = maps.abs()
-    low, high = (ends.view(-1, 1, 1) for ends in magnitude.flatten(1).aminmax(dim=1))
+    low, high = (ends.view(-1, 1, 1) for ends in row_range(magnitude.flatten(1)))
     return (magnitude - low) / (high - low)
 
 

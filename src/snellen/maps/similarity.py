@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
+from snellen.maps.row_ranges import has_nan, row_range
 from snellen.maps.sorted_rows import mean_ranks
 from snellen.types import Maps
 
@@ -118,27 +119,32 @@ def spearman(first: Maps, second: Maps, *, within: Masks | None = None) -> Float
 
 def correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
     """Pearson correlation of each pair of rows over columns without NaN; NaN if a row is constant."""
-    a, b = first.double(), second.double()
-    missing = a.isnan() | b.isnan()
-    count = a.new_full((len(a), 1), a.shape[1])
-    if bool(missing.any()):  # what is missing counts as zero, before and after the mean is subtracted
-        count -= missing.sum(dim=1, keepdim=True)
-        a, b = a.masked_fill(missing, 0.0), b.masked_fill(missing, 0.0)
-        largest_a, largest_b = _largest(a), _largest(b)
-        a, b = ((values - values.sum(dim=1, keepdim=True) / count).masked_fill(missing, 0.0) for values in (a, b))
-    else:
-        largest_a, largest_b = _largest(a), _largest(b)
-        a, b = (values - values.mean(dim=1, keepdim=True) for values in (a, b))
-    sizes = torch.linalg.vector_norm(a, dim=1) * torch.linalg.vector_norm(b, dim=1)
-    products: Tensor = torch.linalg.vecdot(a, b) / sizes
+    pair = torch.stack([first.double(), second.double()])
+    columns = pair.shape[2]
+    largest = _largest(pair)
+    if not bool(largest.isnan().any()):
+        too_few = torch.tensor(columns < 2)
+        pair -= pair.mean(dim=2, keepdim=True)
+    else:  # what is missing counts as zero, before and after the mean is subtracted
+        missing = pair.isnan().any(dim=0)
+        count = columns - missing.sum(dim=1, keepdim=True).to(pair)
+        pair.masked_fill_(missing, 0.0)
+        largest = _largest(pair)
+        pair = (pair - pair.sum(dim=2, keepdim=True) / count).masked_fill(missing, 0.0)
+        too_few = count.squeeze(1) < 2
+    sizes = torch.linalg.vector_norm(pair, dim=2)
+    products: Tensor = torch.linalg.vecdot(pair[0], pair[1]) / sizes.prod(dim=0)
     # Rounding leaves tiny differences in a constant row; relative to its size they do not count.
-    is_flat = [_largest(values) <= 1e-12 * size for values, size in ((a, largest_a), (b, largest_b))]
-    return products.clamp(-1, 1).masked_fill(is_flat[0] | is_flat[1] | (count.squeeze(1) < 2), torch.nan)
+    smallest = 1e-12 * largest
+    is_flat = sizes <= columns**0.5 * smallest  # only then the largest difference can be so small
+    if bool(is_flat.any()):
+        is_flat = _largest(pair) <= smallest
+    return products.clamp(-1, 1).masked_fill(is_flat.any(dim=0) | too_few, torch.nan)
 
 
-def _largest(rows: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
-    """The largest magnitude of each row."""
-    low, high = rows.aminmax(dim=1)
+def _largest(rows: Float[Tensor, "... n"]) -> Float[Tensor, "..."]:
+    """The largest magnitude of each row, NaN where it holds NaN."""
+    low, high = row_range(rows)
     return torch.maximum(-low, high)
 
 
@@ -148,6 +154,7 @@ def rank_correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "bat
 
 
 def _rows(maps: Maps, within: Masks | None) -> Float[Tensor, "batch n"]:
-    values = maps.double()
-    values = values.masked_fill(values.isnan().any(dim=2).any(dim=1).view(-1, 1, 1), torch.nan)
+    values, undefined = maps.double(), has_nan(maps)
+    if bool(undefined.any()):
+        values = values.masked_fill(undefined.view(-1, 1, 1), torch.nan)
     return (values if within is None else values.masked_fill(~within, torch.nan)).flatten(1)

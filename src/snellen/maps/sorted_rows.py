@@ -51,5 +51,7 @@ def mean_ranks(rows: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
     ranks = (places % count).double() + (lengths + 1).double() / 2
     if len(places) < rows.numel():
         ranks = ranks.repeat_interleave(lengths)
-    ranks = ranks.view(rows.shape).masked_fill(values.isnan(), torch.nan)
+    ranks = ranks.view(rows.shape)
+    if bool(values[:, -1:].isnan().any()):  # NaN comes last
+        ranks = ranks.masked_fill(values.isnan(), torch.nan)
     return torch.empty_like(ranks).scatter_(1, order, ranks)

@@ -96,7 +96,7 @@ def superpixel_outputs(
             while first < len(choices):
                 part = choices[first : first + free_rows].to(inputs.device)
                 stays = part.index_select(1, label.flatten()).view(len(part), 1, *label.shape)
-                yield torch.where(stays, image, fill), target.expand(len(part))
+                yield torch.lerp(fill, image, stays.to(image)), target.expand(len(part))
                 first += len(part)
                 free_rows = free_rows - len(part) or rows
 

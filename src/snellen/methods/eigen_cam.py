@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from snellen.maps.row_ranges import row_range
 from snellen.methods.class_activation import Features, Grids, class_activation_method
 
 
@@ -38,7 +39,7 @@ class EigenCam:
         if self.centred:
             positions = positions - positions.mean(dim=1, keepdim=True)
         component = _first_component(positions)
-        low, high = component.aminmax(dim=1, keepdim=True)
+        low, high = (ends[:, None] for ends in row_range(component))
         component = torch.where(high < -low, -component, component)
         grids: Tensor = component.unflatten(1, features.shape[2:])
         return grids.to(features)

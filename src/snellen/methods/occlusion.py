@@ -52,7 +52,8 @@ class Occlusion:
         def blocks() -> Iterator[tuple[Tensor, Tensor]]:
             yield inputs, targets
             for cover in covers.to(inputs.device).split(count):
-                yield torch.where(cover[:, None, None], start, inputs).flatten(0, 1), targets.repeat(len(cover))
+                covered_images = torch.lerp(inputs, start, cover[:, None, None].to(inputs))
+                yield covered_images.flatten(0, 1), targets.repeat(len(cover))
 
         whole, covered = classifier.scores(blocks(), of=self.of).split([len(inputs), len(covers) * len(inputs)])
         falls = (whole - covered.view(len(covers), -1)).view(len(rows), len(columns), -1)

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
+from snellen.maps.row_ranges import row_range
 from snellen.methods.class_activation import class_activation_method, count_features, find_layer, upsample
 from snellen.types import Images, Maps, Output, Passes, Rng, Targets
 
@@ -76,6 +77,6 @@ def _different(
 
 def _stretched(grids: Float[Tensor, "grids rows columns"]) -> Float[Tensor, "grids rows columns"]:
     """Each grid's values from 0 to 1; all zero where they are equal."""
-    low, high = grids.flatten(1).aminmax(dim=1)
+    low, high = row_range(grids.flatten(1))
     span = torch.where(high > low, high - low, 1)[:, None, None]
     return (grids - low[:, None, None]) / span

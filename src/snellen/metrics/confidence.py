@@ -16,6 +16,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.maps.fills import BLACK
 from snellen.maps.folding import unit_mask
+from snellen.maps.row_ranges import has_nan
 from snellen.metrics.case_cache import cached_per_case, output_parts
 from snellen.plugins.registry import metric
 from snellen.types import Case, Fill, Passes, Rng, SharedPasses
@@ -153,7 +154,7 @@ def mask_inputs(
 ) -> tuple[Float[Tensor, "batch channels height width"], Bool[Tensor, " batch"]]:
     """Each image masked by its map, and whether the map has no mask; then the image is the fill alone."""
     mask = unit_mask(case.maps)
-    missing = mask.isnan().flatten(1).any(dim=1)
+    missing = has_nan(mask)
     if bool(missing.any()):
         mask = mask.nan_to_num(0.0)
     # Normalisation is affine, so mixing inputs with the fill's inputs is the same as mixing pixels.

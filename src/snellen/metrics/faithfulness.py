@@ -16,6 +16,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.classifier.outputs import TargetOutputs
 from snellen.maps.fills import MEAN
+from snellen.maps.row_ranges import has_nan
 from snellen.maps.similarity import correlation
 from snellen.maps.superpixels import squares
 from snellen.metrics.case_cache import output_parts
@@ -78,7 +79,7 @@ class Faithfulness(CurveMetric, SharedPasses):
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The correlation of the two halves."""
         relevance, drop = curve.chunk(2, dim=1)
-        undefined = relevance.isnan().any(dim=1)
+        undefined = has_nan(relevance)
         return correlation(relevance, drop).to(curve.dtype).masked_fill(undefined, torch.nan)
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
@@ -208,11 +209,9 @@ def _drops(case: Case, groups: GridCells | RandomSubsets, fill: Fill, of: Output
     classifier, inputs, targets = case.classifier, case.inputs, case.targets
 
     def compute() -> TargetOutputs:
-        image, filled = (
-            tensor.contiguous(memory_format=torch.channels_last) for tensor in (inputs, fill(classifier, inputs, rng=rng))
-        )
+        filled = fill(classifier, inputs, rng=rng)
         return classifier.target_outputs(
-            (torch.where(mask[:, None], filled, image), targets) for mask in _masks(case, groups, rng)
+            (torch.lerp(inputs, filled, mask[:, None].to(inputs)), targets) for mask in _masks(case, groups, rng)
         )
 
     after = classifier.cached(("removals", groups, fill, rng), inputs, targets, compute)

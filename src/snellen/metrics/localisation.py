@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from snellen.maps.row_ranges import has_nan
 from snellen.maps.sorted_rows import argsort_rows
 from snellen.metrics.case_cache import cached_per_case
 from snellen.metrics.requirements import require_truth
@@ -231,4 +232,4 @@ def _order_of(case: Case, truth: Bool[Tensor, "batch pixels"], magnitude: bool) 
     ends = places.masked_fill(~torch.cat([change, edge], dim=1), values.shape[1])
     last = ends.flip(1).cummin(dim=1).values.flip(1)
     marked = truth.gather(1, order).double()
-    return _PixelOrder(marked=marked, first=first, last=last, total=marked.sum(dim=1), undefined=maps.isnan().any(dim=1))
+    return _PixelOrder(marked=marked, first=first, last=last, total=marked.sum(dim=1), undefined=has_nan(maps))

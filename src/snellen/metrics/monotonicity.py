@@ -13,12 +13,13 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN, NOISE
+from snellen.maps.row_ranges import has_nan
 from snellen.maps.similarity import correlation, rank_correlation
 from snellen.maps.sorted_rows import sort_rows
 from snellen.metrics.case_cache import output_parts
 from snellen.metrics.pixel_removal import (
     RemovalMetric,
-    has_nan,
+    is_below,
     pixel_ranks,
     removal_counts,
 )
@@ -109,14 +110,15 @@ class MonotonicityCorrelation:
         classifier, inputs, targets = case.classifier, case.inputs, case.targets
         size = case.maps.abs()
         points = removal_counts(self.chunks, case.size)
-        rank = pixel_ranks(size, rng=rng).unsqueeze(1)
+        rank = classifier.lay_out(pixel_ranks(size, rng=rng).unsqueeze(1).to(inputs).expand_as(inputs))
+        image = classifier.lay_out(inputs)
 
         def blocks() -> Iterator[tuple[Tensor, Tensor]]:
             # Chunks do not overlap, so all of them can use the same noise image per draw.
             for draw in range(self.samples):
-                noise = self.fill(classifier, inputs, rng=rng.child("monotonicity").repeat([draw]))
+                noise = classifier.lay_out(self.fill(classifier, inputs, rng=rng.child("monotonicity").repeat([draw])))
                 for start, end in pairwise(points):
-                    yield torch.where((rank >= start) & (rank < end), noise, inputs), targets
+                    yield torch.lerp(image, noise, is_below(rank, end) - is_below(rank, start)), targets
 
         moved = classifier.scores(blocks(), self.of).view(self.samples, len(points) - 1, len(case)).double()
         change = moved - classifier.output(inputs, targets, self.of).double()

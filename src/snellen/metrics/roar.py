@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.maps.fills import MEAN
+from snellen.maps.row_ranges import has_nan
 from snellen.metrics.case_cache import output_parts
-from snellen.metrics.pixel_removal import case_ranks, has_nan, pixel_ranks
+from snellen.metrics.pixel_removal import case_ranks, pixel_ranks
 from snellen.metrics.requirements import require_labels
 from snellen.plugins.registry import label, metric, text_of
 from snellen.types import Case, CurveMetric, Fill, Method, Passes, Recipe, Rng, TrainedVariant

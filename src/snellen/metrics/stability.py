@@ -10,10 +10,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
+from snellen.maps.row_ranges import has_nan
 from snellen.maps.similarity import correlation
 from snellen.maps.sorted_rows import mean_ranks
 from snellen.metrics.case_cache import output_parts
-from snellen.metrics.pixel_removal import has_nan
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Passes, Rng
 

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.maps.fills import MEAN
+from snellen.maps.row_ranges import has_nan
 from snellen.metrics.pixel_removal import RemovalMetric, removal_counts
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Fill, NoPasses, Output, Rng
@@ -194,4 +195,4 @@ class EffectiveComplexityCount(NoPasses):
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         flat = case.maps.flatten(1)
-        return (flat.abs() > self.threshold).sum(dim=1).to(flat.dtype).masked_fill(flat.isnan().any(dim=1), torch.nan)
+        return (flat.abs() > self.threshold).sum(dim=1).to(flat.dtype).masked_fill(has_nan(flat), torch.nan)

@@ -24,6 +24,7 @@ from snellen.classifier import Classifier
 from snellen.classifier.repeatability import repeatability_warnings
 from snellen.errors import SnellenError
 from snellen.files.documents import MOST_WHOLE, check_shape
+from snellen.files.folder import LocalFolder
 from snellen.images import Samples, apply_condition
 from snellen.images.cases import make_cases
 from snellen.maps.explaining_again import refusals
@@ -183,7 +184,8 @@ def evaluate(
         parsed_condition = None if condition is None else CONDITIONS.parse(condition)
         plain = samples_for(wrapped, samples)
         job = _Job(
-            store=Store(folder, progress.note),
+            # What lives as long as the Run need not outlast a loss of power.
+            store=Store(LocalFolder(folder, durable=False) if out is None else folder, progress.note),
             classifier=wrapped,
             samples=plain if parsed_condition is None else apply_condition(plain, parsed_condition, seed=seed),
             methods=planning.parse_methods(methods, maps, map_range),
