@@ -129,6 +129,22 @@ def test_what_a_method_has_won_no_longer_widens_the_others_but_what_it_lost_does
     assert width([-9.0]) > 1.02 * width()
 
 
+def test_what_stopped_early_widens_the_last_intervals_no_more_than_with_all_its_images():
+    """The far ends of 30 images, drawn again and again, are longer than those of 300."""
+    rng = np.random.default_rng(16)
+    sure = 9 + rng.lognormal(size=(300, 7)) - np.exp(0.5)
+    own, rivals = np.concatenate([rng.normal(0.5, size=(300, 1)), sure], axis=1), rng.normal(size=(300, 1))
+    test, needed = looks_at(metric(bounds=(-40.0, 40.0)), own, rivals, (30, 300))
+    assert needed == {"m0": 300, "c0": 300} | {f"m{at}": 30 for at in range(1, 8)}
+    looked, whole = test.result().differences[0][0], against_controls(own, rivals, ["c0"])[0][0]
+    assert (looked.mean, looked.n) == (whole.mean, whole.n)
+    assert looked.high - looked.low == pytest.approx(whole.high - whole.low, rel=0.02)
+    only = np.ones((300, 8, 1), dtype=bool)
+    only[30:, 1:] = False
+    masked = against_controls(own, rivals, ["c0"], counted=only)[0][0]
+    assert masked.high - masked.low > 1.05 * (whole.high - whole.low)
+
+
 def test_controls_that_can_no_longer_change_a_verdict_are_needed_no_more():
     """The method is surely no better than the first control, so whether it beats the second does not matter."""
     rng = np.random.default_rng(13)

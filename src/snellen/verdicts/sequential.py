@@ -48,6 +48,9 @@ MOST_AT_ONCE = 0.005
 HOPELESS = 0.05
 """A pass, or a fail, is out of reach where the images left would show it with less than this chance."""
 
+TURNS = 0.01
+"""A pass is not settled where the images left would show with at least this chance that the difference is within the margin."""
+
 WORTH = 0.5
 """A test stops where the images left are expected to settle fewer verdicts than this, and than `WORTH_EACH` per method."""
 
@@ -265,9 +268,16 @@ class MetricLooks:
     def _compare(
         self, here: MetricScores, number: int, counted: Bool[np.ndarray, "images methods controls"] | None = None
     ) -> list[tuple[PairedDifference, ...]]:
-        """The differences of all pairs by the images that count for each: those of settled pairs up to their own look."""
+        """The differences of all pairs by the images that count for each: those of settled pairs up to their own look.
+
+        In the correction, pairs that stopped earlier count as if their other images were like those that they have: the
+        far ends of few images would widen the intervals of all others.
+        """
+        stand_ins = None
         if counted is None:
             counted = here.place[:, None, None] < self._size
+            if here.clusters is None:
+                stand_ins = _stand_ins(here.place, self._size)
             if number < len(self._looks.sizes) - 1:  # the last look is that of a full run
                 counted = counted & ~self._has_passed()
         level, resamples = self._looks.level(number), self._looks.resamples(number)
@@ -280,6 +290,7 @@ class MetricLooks:
                 level=level,
                 resamples=resamples,
                 counted=counted,
+                stand_ins=stand_ins,
             )
         return against_controls(
             here.methods,
@@ -290,6 +301,7 @@ class MetricLooks:
             level=level,
             resamples=resamples,
             counted=counted,
+            stand_ins=stand_ins,
         )
 
     def _settles(self, here: MetricScores, row: int, column: int, pair: PairedDifference) -> bool:
@@ -309,7 +321,7 @@ class MetricLooks:
             return True
         if not pair.better or self.size == last:
             return pair.better
-        if self._chance(row, column, last).alike >= HOPELESS:
+        if self._chance(row, column, last).alike >= TURNS:
             return False
         # A pass that failures could undo which so few images need not show is not settled yet.
         rival = here.controls[:, [column]]
@@ -454,6 +466,14 @@ def listed(names: Sequence[str]) -> str:
     '32, 48 and 80'
     """
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _stand_ins(
+    place: Int[np.ndarray, " images"], size: Int[np.ndarray, "methods controls"]
+) -> Int[np.ndarray, "images methods controls"]:
+    """By pair, the row of the image that stands for each image: itself, or one of those that the pair has, in turn."""
+    rows = np.argsort(place)
+    return np.asarray(rows[place[:, None, None] % np.maximum(1, np.minimum(size, len(place)))])
 
 
 def _places(chosen: Bool[np.ndarray, " columns"]) -> list[int]:
