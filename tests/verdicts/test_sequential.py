@@ -160,7 +160,7 @@ def test_a_test_stops_where_the_images_left_would_settle_less_than_half_a_verdic
     rng = np.random.default_rng(14)
     first, rivals = rng.normal(0.5, size=(100, 1)), rng.normal(size=(100, 1))
     bounded = metric(bounds=(-40.0, 40.0))
-    alone, needed = looks_at(bounded, first, rivals, (30, 100))
+    _, needed = looks_at(bounded, first, rivals, (30, 100))
     assert 0.1 < alone_chance(bounded, first, rivals) < 0.5
     assert needed["m0"] == 100  # a tenth of a verdict is worth its images in a test of one method
     sure = rng.normal(9.0, size=(100, 7))

@@ -49,7 +49,7 @@ HOPELESS = 0.05
 """A pass, or a fail, is out of reach where the images left would show it with less than this chance."""
 
 TURNS = 0.01
-"""A pass is not settled where the images left would show with at least this chance that the difference is within the margin."""
+"""A pass waits where the images left would show with at least this chance that the difference is within the margin."""
 
 WORTH = 0.5
 """A test stops where the images left are expected to settle fewer verdicts than this, and than `WORTH_EACH` per method."""
