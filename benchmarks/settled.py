@@ -5,8 +5,8 @@
 
 The full run takes long; stop the script whenever you like, it goes on where it was. Then the looks are replayed on the full
 run's scores, for several orders of the images, with the passes that each would have taken by the plan. With `--settled` the
-run until settled is really made too. `--ratio` is the neighbours' time over ours for the same scores (`metrics.py`, the
-battery); with it the time to a verdict is set against their time for all images, which is an extrapolation.
+run until settled is really made too. Neither keeps maps. `--ratio` is the neighbours' time over ours for the same scores
+(`metrics.py`, the battery); with it the time to a verdict is set against their time for all images: an extrapolation.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import cast
 
@@ -58,8 +59,16 @@ class Replay:
     """Of the looks themselves."""
 
 
-def replay(run: Run, scores: pd.DataFrame, seed: int) -> Replay:
-    """Takes the looks at a run's scores, with its images in the order that this seed draws."""
+def replay(run: Run, scores: pd.DataFrame, seed: int, undecided: Container[tuple[str, str]] = ()) -> Replay:
+    """Takes the looks at a run's scores, with its images in the order that this seed draws.
+
+    Args:
+        run: The full run.
+        scores: Its scores.
+        seed: Of the order.
+        undecided: Pairs of a method and a metric that stop after the first look, as if it were known that all images leave
+            them inconclusive.
+    """
     names = [str(name) for name in run.samples()["sample"]]
     order = [names[place] for place in seeded_order(names, seed)]
     sampling = run_sampling(run)
@@ -78,6 +87,8 @@ def replay(run: Run, scores: pd.DataFrame, seed: int) -> Replay:
             reach = of_metric["method"].map({method: sizes[method, metric] for method in of_metric["method"].unique()})
             if not looks.look(metric, of_metric[place[of_metric.index] < reach], absent.get(metric, ())):
                 break
+            test = looks.tests[metric]
+            test._hopeless |= [(method, metric) in undecided for method in test.methods]
         kept.append(of_metric[place[of_metric.index] < reach])
     seconds = time.perf_counter() - started
     looked = {metric: test.result() for metric, test in looks.tests.items()}
@@ -131,7 +142,10 @@ def main() -> None:
     observer = Live()
     classifier, samples = settings.load(observer)
     methods, metrics = planning.parse_methods(settings.methods), planning.parse_metrics(settings.metrics)
-    run = evaluate(classifier, samples, methods=methods, metrics=metrics, out=options.full, observer=observer)
+    all_images = Options(keep_maps="none")
+    run = evaluate(
+        classifier, samples, methods=methods, metrics=metrics, out=options.full, options=all_images, observer=observer
+    )
     whole = {(each.method, each.metric): each.verdict for each in judge_run(run).judgements}
     images, shard, scores = len(samples), run.record.spec.shard, run.scores()
     inputs = classifier.to_inputs(samples[0].image[None])
@@ -158,8 +172,12 @@ def main() -> None:
             f"verdicts differ; the looks took {outcome.seconds:.1f} s; {outcome.words}"
         )
         print("".join(f"    {words}\n" for words in other), end="")
+        undecided = {pair for pair, verdict in whole.items() if verdict == "inconclusive"}
+        foreseen = replay(run, scores, seed, undecided)
+        share = planned(foreseen.sizes, plan, methods, metrics, images, shard) / most
+        print(f"    {share:.1%} of the passes if it were known after the first look what all images leave inconclusive")
     if options.settled:
-        stopping = Options(until="settled")
+        stopping = Options(until="settled", keep_maps="none")
         stopped = evaluate(
             classifier, samples, methods=methods, metrics=metrics, out=options.settled, options=stopping, observer=observer
         )

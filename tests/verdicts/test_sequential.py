@@ -48,16 +48,16 @@ def test_looks_come_after_whole_shards_each_a_quarter_more_and_at_last_after_all
     assert Looks.plan(12, shard=16).sizes == (12,)
 
 
-def test_the_looks_before_the_last_share_two_per_cent_and_the_last_has_the_level_of_a_whole_run():
-    looks = Looks((30, 38, 48, 60, 75, 94))
-    spent = [1 - looks.level(number) for number in range(6)]
-    assert spent == pytest.approx([0.004, 0.004, 0.004, 0.004, 0.004, 0.02])  # by hand
+def test_the_looks_before_the_last_share_four_per_cent_and_the_last_has_the_level_of_a_whole_run():
+    looks = Looks((30, 38, 48, 60, 75, 94, 118, 148, 185, 231, 250))
+    spent = [1 - looks.level(number) for number in range(11)]
+    assert spent == pytest.approx([0.004] * 10 + [0.02])  # by hand
     assert sum(spent[:-1]) == pytest.approx(EARLY_ERROR)
-    assert looks.resamples(0) == looks.resamples(5) == 5_000
+    assert looks.resamples(0) == looks.resamples(10) == 5_000
     assert 1 - Looks((30, 38)).level(0) == pytest.approx(0.005)  # never more at once
     many = Looks.plan(500, shard=16)
-    assert 1 - many.level(3) == pytest.approx(0.02 / 11)
-    assert many.resamples(3) == 11_000  # ten draws beyond either end: 20 / (0.02 / 11)
+    assert 1 - many.level(3) == pytest.approx(0.04 / 11)
+    assert many.resamples(3) == 5_500  # ten draws beyond either end: 20 / (0.04 / 11)
 
 
 def test_with_a_single_look_the_verdicts_are_those_of_a_whole_run_to_the_last_bit():
@@ -109,7 +109,7 @@ def test_a_method_that_fails_stops_and_a_control_goes_on_only_for_methods_that_a
 
 def test_what_a_method_has_won_no_longer_widens_the_others_but_what_it_lost_does():
     rng = np.random.default_rng(4)
-    first, rivals = rng.normal(0.3, size=(60, 1)), rng.normal(size=(60, 1))
+    first, rivals = rng.normal(0.5, size=(60, 1)), rng.normal(size=(60, 1))
 
     def width(others=()):
         own = np.concatenate([first, *(rng.normal(mean, size=(60, 1)) for mean in others)], axis=1)
@@ -127,6 +127,53 @@ def test_what_a_method_has_won_no_longer_widens_the_others_but_what_it_lost_does
 
     assert width([9.0] * 7) == pytest.approx(width(), rel=1e-6)
     assert width([-9.0]) > 1.02 * width()
+
+
+def test_what_stopped_early_widens_the_last_intervals_no_more_than_with_all_its_images():
+    """The far ends of 30 images, drawn again and again, are longer than those of 300."""
+    rng = np.random.default_rng(16)
+    sure = 9 + rng.lognormal(size=(300, 7)) - np.exp(0.5)
+    own, rivals = np.concatenate([rng.normal(0.5, size=(300, 1)), sure], axis=1), rng.normal(size=(300, 1))
+    test, needed = looks_at(metric(bounds=(-40.0, 40.0)), own, rivals, (30, 300))
+    assert needed == {"m0": 300, "c0": 300} | {f"m{at}": 30 for at in range(1, 8)}
+    looked, whole = test.result().differences[0][0], against_controls(own, rivals, ["c0"])[0][0]
+    assert (looked.mean, looked.n) == (whole.mean, whole.n)
+    assert looked.high - looked.low == pytest.approx(whole.high - whole.low, rel=0.02)
+    only = np.ones((300, 8, 1), dtype=bool)
+    only[30:, 1:] = False
+    masked = against_controls(own, rivals, ["c0"], counted=only)[0][0]
+    assert masked.high - masked.low > 1.05 * (whole.high - whole.low)
+
+
+def test_controls_that_can_no_longer_change_a_verdict_are_needed_no_more():
+    """The method is surely no better than the first control, so whether it beats the second does not matter."""
+    rng = np.random.default_rng(13)
+    shared = rng.normal(size=(400, 1))  # an easy image is easy for the method and for the first control
+    own = shared - 0.1 + 0.3 * rng.normal(size=(400, 1))
+    rivals = np.concatenate([shared + 0.3 * rng.normal(size=(400, 1)), rng.normal(-0.6, size=(400, 1))], axis=1)
+    test, needed = looks_at(metric(bounds=(-40.0, 40.0)), own, rivals, (30, 60, 100, 200, 400))
+    assert verdicts(test.result()) == ["fail"]
+    assert needed["c1"] < needed["c0"] == needed["m0"]
+
+
+def test_a_test_stops_where_the_images_left_would_settle_less_than_half_a_verdict_of_all_its_methods():
+    rng = np.random.default_rng(14)
+    first, rivals = rng.normal(0.5, size=(100, 1)), rng.normal(size=(100, 1))
+    bounded = metric(bounds=(-40.0, 40.0))
+    _, needed = looks_at(bounded, first, rivals, (30, 100))
+    assert 0.1 < alone_chance(bounded, first, rivals) < 0.5
+    assert needed["m0"] == 100  # a tenth of a verdict is worth its images in a test of one method
+    sure = rng.normal(9.0, size=(100, 7))
+    test, needed = looks_at(bounded, np.concatenate([first, sure], axis=1), rivals, (30, 100))
+    assert needed["m0"] == 30
+    assert verdicts(test.result()) == ["inconclusive"] + ["pass"] * 7
+
+
+def alone_chance(by, own, rivals):
+    test = MetricLooks(by, methods=["m"], controls=["c"], looks=Looks((30, 100)), until=SETTLED)
+    done = np.ones(own.shape, bool)
+    test.look(MetricScores(methods=own, controls=rivals, method_done=done, control_done=done, place=np.arange(100)))
+    return test.expected()
 
 
 def test_a_comparison_that_the_images_left_will_hardly_settle_stops_undecided():
@@ -155,6 +202,21 @@ def test_a_metric_that_a_control_wins_outright_stops_as_soon_as_that_is_clear():
     test, needed = looks_at(metric(), own, rivals, (30, 60, 200))
     assert test.result().outright
     assert set(needed.values()) == {30}
+
+
+def test_a_metric_goes_on_while_more_images_may_show_a_control_among_its_top_two():
+    """The control is better on 19 of 20 images; on the others the methods are so much better that their means are close."""
+    rng = np.random.default_rng(15)
+
+    def scores(gain):
+        own = np.where(np.arange(200)[:, None] % 20 == 0, gain, -1.0) + 0.01 * rng.normal(size=(200, 3))
+        return own, np.zeros((200, 1))
+
+    test, needed = looks_at(metric(), *scores(19.0), (40, 80, 200))  # means of about 0
+    assert set(needed.values()) == {200}
+    test, needed = looks_at(metric(), *scores(-1.0), (40, 80, 200))
+    assert test.result().outright
+    assert set(needed.values()) == {40}
 
 
 def test_axioms_need_no_controls_after_the_first_look():

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from snellen.files.documents import Number
 from snellen.runs.record import MethodSpec, MetricSpec
@@ -233,6 +233,7 @@ def against_controls(
     level: float = LEVEL,
     resamples: int = RESAMPLES,
     counted: Bool[np.ndarray, "images methods controls"] | None = None,
+    stand_ins: Int[np.ndarray, "images methods controls"] | None = None,
 ) -> list[tuple[PairedDifference, ...]]:
     """For each method, its difference from each control by one metric.
 
@@ -245,13 +246,16 @@ def against_controls(
         level: The probability that all intervals hold together.
         resamples: How many bootstrap draws.
         counted: Which images count for each pair; all of them where None.
+        stand_ins: The row whose difference stands for that of each image in the correction; its own where None. Pairs for
+            which other images stand have the interval that these would give.
     """
     images, shape = len(method_scores), (method_scores.shape[1], control_scores.shape[1])
     differences = method_scores[:, :, None] - control_scores[:, None, :]
     if counted is not None:
         differences = np.where(counted, differences, np.nan)
+    filled = differences if stand_ins is None else np.take_along_axis(differences, stand_ins, axis=0)
     flat = simultaneous(
-        differences.reshape(images, math.prod(shape)), level=level, resamples=resamples, seed=seed, clusters=clusters
+        filled.reshape(images, math.prod(shape)), level=level, resamples=resamples, seed=seed, clusters=clusters
     )
     mean, low, high, n, error, drawn = (column.reshape(shape) for column in flat)
     both = ~np.isnan(differences)
@@ -333,6 +337,7 @@ def axiom_gaps(
     level: float = LEVEL,
     resamples: int = RESAMPLES,
     counted: Bool[np.ndarray, "images methods controls"] | None = None,
+    stand_ins: Int[np.ndarray, "images methods controls"] | None = None,
 ) -> list[tuple[PairedDifference, ...]]:
     """For each method, how far its scores are from the best value, with the tolerance as the margin.
 
@@ -343,6 +348,8 @@ def axiom_gaps(
     gaps = (best if metric.higher_is_better else -best) - method_scores
     if counted is not None:
         gaps = np.where(counted[:, :, 0], gaps, np.nan)
+    if stand_ins is not None:
+        gaps = np.take_along_axis(gaps, stand_ins[:, :, 0], axis=0)
     intervals = simultaneous(gaps, seed=seed, clusters=clusters, level=level, resamples=resamples)
     return [
         (

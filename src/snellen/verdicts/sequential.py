@@ -5,6 +5,8 @@ at so much higher a level. A comparison that is settled at a look stays so, and 
 count in the correction for the whole test, also where they stopped undecided; those that a method has won count at the last
 look alone (Romano and Wolf 2005). So a method that is no better than some control passes in fewer than one test of twenty,
 however many looks are taken and whenever the run is stopped.
+
+What the images left would hardly settle stops undecided. That can make a verdict inconclusive, and nothing else.
 """
 
 from __future__ import annotations
@@ -29,20 +31,31 @@ from snellen.verdicts.rule import MARGIN, OUTRIGHT, Looked, against_controls, ax
 from snellen.verdicts.sampling import MINIMUM_GROUPS, Clusters, SamplingUnit
 from snellen.verdicts.statistics import LEVEL, MINIMUM_IMAGES
 
-LOOKS_VERSION = 1
+LOOKS_VERSION = 2
 """Changes whenever the same scores would get other verdicts by looks; stored verdicts are then computed again."""
 
 GROWTH = 1.25
 """Each look has so many times the images of the one before."""
 
-EARLY_ERROR = 0.02
-"""How often all looks before the last may err together, on both sides; the last may err as often as `LEVEL` allows."""
+EARLY_ERROR = 0.04
+"""How often all looks before the last may err together, on both sides; the last may err as often as `LEVEL` allows.
+
+Errors are added up as if no look erred in the same tests as another; for normal scores, they err about half as often."""
 
 MOST_AT_ONCE = 0.005
 """What a single look before the last may err at most: with few images, intervals of skewed scores err more than they say."""
 
-HOPELESS = 0.03
-"""A comparison stops undecided where the images left would settle it with less than this chance."""
+HOPELESS = 0.05
+"""A pass, or a fail, is out of reach where the images left would show it with less than this chance."""
+
+TURNS = 0.01
+"""A pass waits where the images left would show with at least this chance that the difference is within the margin."""
+
+WORTH = 0.5
+"""A test stops where the images left are expected to settle fewer verdicts than this, and than `WORTH_EACH` per method."""
+
+WORTH_EACH = 0.1
+"""So a test of few methods goes on for a single one."""
 
 DRAWS_BEYOND = 10
 """How many bootstrap draws lie beyond either end of an interval, on average."""
@@ -51,7 +64,7 @@ MOST_RESAMPLES = 60_000
 """The most bootstrap draws of a look, to bound time."""
 
 CLEAR = 2.6
-"""By how many standard errors the share of pairs that a control wins must be clear of `OUTRIGHT`."""
+"""How many standard errors clear of a change by the images left it must be whether a control wins the metric outright."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +97,9 @@ class Looks:
         """The probability that all intervals of a look hold together.
 
         >>> Looks((30, 38, 48, 60, 75, 94)).level(0), Looks((30, 38, 48, 60, 75, 94)).level(5)
-        (0.996, 0.98)
+        (0.995, 0.98)
+        >>> Looks.plan(200).level(0)
+        0.996
         """
         return LEVEL if number == self.last else 1 - min(MOST_AT_ONCE, EARLY_ERROR / self.last)
 
@@ -151,6 +166,7 @@ class MetricLooks:
         self._size = np.zeros(shape, dtype=np.int64)
         self._pairs: list[list[PairedDifference | None]] = [[None] * shape[1] for _ in self.methods]
         self._hopeless = np.zeros(shape[0], dtype=bool)
+        self._spared = np.zeros(shape, dtype=bool)
         self._margin = np.zeros(shape)
         self._outright: OutrightState = "no"
         self._taken: list[int] = []
@@ -173,7 +189,8 @@ class MetricLooks:
         if self.size == self._looks.sizes[-1]:
             return ()
         running = [at for at in range(len(self.methods)) if self._is_running(at)]
-        rivals = [] if self._axiom else [at for at in range(len(self.controls)) if not self._settled[running][:, at].all()]
+        decided = (self._settled | self._spared)[running]
+        rivals = [] if self._axiom else [at for at in range(len(self.controls)) if not decided[:, at].all()]
         return (*(self.methods[at] for at in running), *(self.controls[at] for at in rivals))
 
     def state(self, method: str) -> State:
@@ -203,7 +220,8 @@ class MetricLooks:
         size = self._looks.sizes[number]
         here = scores.first(size)
         ready = np.ones(1, dtype=bool) if self._axiom else here.control_done.all(axis=0)
-        pending = ~self._settled & np.asarray(here.method_done.all(axis=0))[:, None] & ready
+        done = np.asarray(here.method_done.all(axis=0))[:, None] & ready
+        pending = ~self._settled & done
         everything = bool(here.method_done.all() and here.control_done.all())
         if len(here.place) < size or not (pending.any() or (everything and self._outright == "unclear")):
             self._partial = here
@@ -217,8 +235,9 @@ class MetricLooks:
                     self._pairs[row][column] = pair
                     self._settled[row, column] = self._settles(here, row, column, pair)
         if not self._axiom and everything:
-            self._outright = _outright_state(here, last=size == self._looks.sizes[-1])
-        self._hopeless = np.array([self._is_hopeless(at) for at in range(len(self.methods))], dtype=bool)
+            self._outright = _outright_state(here, self._looks.sizes[-1])
+        if self._until.half_width is None:
+            self._give_up(done)
         return True
 
     def expected(self) -> float:
@@ -249,9 +268,16 @@ class MetricLooks:
     def _compare(
         self, here: MetricScores, number: int, counted: Bool[np.ndarray, "images methods controls"] | None = None
     ) -> list[tuple[PairedDifference, ...]]:
-        """The differences of all pairs by the images that count for each: those of settled pairs up to their own look."""
+        """The differences of all pairs by the images that count for each: those of settled pairs up to their own look.
+
+        In the correction, pairs that stopped earlier count as if their other images were like those that they have: the
+        far ends of few images would widen the intervals of all others.
+        """
+        stand_ins = None
         if counted is None:
             counted = here.place[:, None, None] < self._size
+            if here.clusters is None:
+                stand_ins = _stand_ins(here.place, self._size)
             if number < len(self._looks.sizes) - 1:  # the last look is that of a full run
                 counted = counted & ~self._has_passed()
         level, resamples = self._looks.level(number), self._looks.resamples(number)
@@ -264,6 +290,7 @@ class MetricLooks:
                 level=level,
                 resamples=resamples,
                 counted=counted,
+                stand_ins=stand_ins,
             )
         return against_controls(
             here.methods,
@@ -274,6 +301,7 @@ class MetricLooks:
             level=level,
             resamples=resamples,
             counted=counted,
+            stand_ins=stand_ins,
         )
 
     def _settles(self, here: MetricScores, row: int, column: int, pair: PairedDifference) -> bool:
@@ -293,7 +321,7 @@ class MetricLooks:
             return True
         if not pair.better or self.size == last:
             return pair.better
-        if self._chance(row, column, last).alike >= HOPELESS:
+        if self._chance(row, column, last).alike >= TURNS:
             return False
         # A pass that failures could undo which so few images need not show is not settled yet.
         rival = here.controls[:, [column]]
@@ -328,17 +356,39 @@ class MetricLooks:
 
     # What is to be expected -----------------------------------------------------------------------------------------------
 
-    def _is_hopeless(self, row: int) -> bool:
-        if self._until.half_width is not None or self.size == self._looks.sizes[-1]:
-            return False
-        return sum(self._chances(row, self._looks.sizes[-1])) < HOPELESS
+    def _give_up(self, done: Bool[np.ndarray, "methods controls"]) -> None:
+        """Finds the methods, and the single comparisons, that the images left are not worth computing for.
+
+        Args:
+            done: Which comparisons have all their scores so far. Others have missed images, and stay given up.
+        """
+        last = self._looks.sizes[-1]
+        if self.size == last:
+            return
+        self._spared &= ~done
+        self._hopeless &= ~done.any(axis=1)
+        expected = 0.0
+        for row in range(len(self.methods)):
+            if not self._is_running(row):
+                continue
+            passes, fails = self._chances(row, last)
+            if passes < HOPELESS and fails < HOPELESS:
+                self._hopeless[row] = True
+                continue
+            expected += passes + fails
+            if passes < HOPELESS and not self._axiom:  # only controls matter that the method may still be no better than
+                left = _places(~self._settled[row])
+                for column in left:
+                    chance = self._chance(row, column, last)
+                    self._spared[row, column] |= chance.worse + chance.alike < HOPELESS / len(left)
+        if expected < min(WORTH, WORTH_EACH * len(self.methods)):
+            self._hopeless |= [self._is_running(row) for row in range(len(self.methods))]
 
     def _chances(self, row: int, size: int) -> tuple[float, float]:
         """The chances that the method passes and that it fails at a look after so many images, at most."""
-        chances = [
-            self._chance(row, column, size) for column in range(self._settled.shape[1]) if not self._settled[row, column]
-        ]
-        passes = min((chance.better for chance in chances), default=0.0)
+        spared = self._spared[row]
+        chances = [self._chance(row, column, size) for column in _places(~self._settled[row] & ~spared)]
+        passes = 0.0 if spared.any() else min((chance.better for chance in chances), default=0.0)
         fails = math.fsum(chance.worse + chance.alike for chance in chances)
         return passes, min(1.0 - passes, fails)
 
@@ -418,6 +468,18 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
+def _stand_ins(
+    place: Int[np.ndarray, " images"], size: Int[np.ndarray, "methods controls"]
+) -> Int[np.ndarray, "images methods controls"]:
+    """By pair, the row of the image that stands for each image: itself, or one of those that the pair has, in turn."""
+    rows = np.argsort(place)
+    return np.asarray(rows[place[:, None, None] % np.maximum(1, np.minimum(size, len(place)))])
+
+
+def _places(chosen: Bool[np.ndarray, " columns"]) -> list[int]:
+    return [int(place) for place in np.flatnonzero(chosen)]
+
+
 def _deviations(here: MetricScores, axiom: bool) -> Float[np.ndarray, "methods controls"]:
     """The pooled standard deviation of the scores of each pair."""
     with warnings.catch_warnings():
@@ -427,24 +489,26 @@ def _deviations(here: MetricScores, axiom: bool) -> Float[np.ndarray, "methods c
     return np.asarray(np.sqrt((own[:, None] + rivals[None]) / 2))
 
 
-def _outright_state(here: MetricScores, *, last: bool) -> OutrightState:
-    """Whether a control wins the metric outright; unclear where more images may show otherwise."""
+def _outright_state(here: MetricScores, images: int) -> OutrightState:
+    """Whether a control wins the metric outright; unclear where all images of the run may show otherwise."""
     share = control_win_share(here.methods, here.controls)
     if math.isnan(share):
         return "no"
-    means = np.nanmean(np.where(np.isnan(here.methods).all(axis=0), -np.inf, here.methods), axis=0)
+    own = here.methods[:, ~np.isnan(here.methods).all(axis=0)]
     rivals = here.controls[:, ~np.isnan(here.controls).all(axis=0)]
-    best = np.nanmean(rivals, axis=0)
-    ranked = np.sort(np.concatenate([means[np.isfinite(means)], best]))[::-1]
-    fooled = best.max() >= ranked[: min(2, int(np.isfinite(means).sum()))][-1]
-    gaps = rivals[:, best.argmax()][:, None] - here.methods
-    wins = np.where(np.isnan(gaps), np.nan, gaps >= 0)
+    means, best = np.nanmean(own, axis=0), np.nanmean(rivals, axis=0)
+    gaps = own - rivals[:, [best.argmax()]]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        by_image = np.nanmean(wins, axis=1)
+        warnings.simplefilter("ignore", RuntimeWarning)  # of images and columns without two defined scores
+        by_image = np.nanmean(np.where(np.isnan(gaps), np.nan, gaps <= 0), axis=1)
+        spread = np.nan_to_num(np.nanstd(gaps, axis=0, ddof=1))
     by_image = by_image[~np.isnan(by_image)]
-    # Of so many images none may have shown otherwise.
-    error = max(float(by_image.std()), 1 / len(by_image)) / math.sqrt(len(by_image))
-    if not last and abs(share - OUTRIGHT) < CLEAR * error:
-        return "unclear"
-    return "yes" if fooled and share > OUTRIGHT else "no"
+    # So far do means move until all images are there. Of those so far none may have shown otherwise.
+    left = math.sqrt(max(0.0, 1 - len(here.place) / images))
+    error = left * max(float(by_image.std()), 1 / len(by_image)) / math.sqrt(len(by_image))
+    errors = left * spread / np.sqrt(np.maximum(1, (~np.isnan(gaps)).sum(axis=0)))
+    # The best control is among the top two: at most one method, of several, is better.
+    most, ahead = min(2, own.shape[1]) - 1, means - best.max()
+    if share <= OUTRIGHT - CLEAR * error or (ahead > CLEAR * errors).sum() > most:
+        return "no"
+    return "yes" if share > OUTRIGHT + CLEAR * error and (ahead > -CLEAR * errors).sum() <= most else "unclear"
