@@ -114,7 +114,7 @@ class DaskCrew:
 
     def _submitted(self, parcel: Parcel) -> Sent:
         # Not pure: else Dask takes the same calls, sent again because a worker is slow or dead, for the first ones.
-        return self._executor.submit(run_parcel, parcel, pure=False)
+        return self._executor.submit(run_parcel, parcel, pure=False)  # type: ignore[call-arg]  # an option of Dask
 
     def is_loss(self, problem: BaseException) -> bool:
         """Whether workers died of a bundle; Dask tries it on several."""
