@@ -98,7 +98,7 @@ class Looks:
 
         >>> Looks((30, 38, 48, 60, 75, 94)).level(0), Looks((30, 38, 48, 60, 75, 94)).level(5)
         (0.995, 0.98)
-        >>> Looks.plan(200).level(0)
+        >>> Looks.plan(250).level(0)
         0.996
         """
         return LEVEL if number == self.last else 1 - min(MOST_AT_ONCE, EARLY_ERROR / self.last)
