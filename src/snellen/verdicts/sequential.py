@@ -40,7 +40,7 @@ GROWTH = 1.25
 EARLY_ERROR = 0.04
 """How often all looks before the last may err together, on both sides; the last may err as often as `LEVEL` allows.
 
-Errors are added up as if no look erred in the same tests as another; for normal scores, they err about half as often."""
+Errors are added up as if no look erred in the same tests as another; with normal scores it is about two thirds of that."""
 
 MOST_AT_ONCE = 0.005
 """What a single look before the last may err at most: with few images, intervals of skewed scores err more than they say."""
@@ -64,7 +64,7 @@ MOST_RESAMPLES = 60_000
 """The most bootstrap draws of a look, to bound time."""
 
 CLEAR = 2.6
-"""How many standard errors clear of a change by the images left it must be whether a control wins the metric outright."""
+"""Whether a control wins the metric outright must be clear by so many standard errors of what the images left can move."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Looks:
 
         >>> Looks((30, 38, 48, 60, 75, 94)).level(0), Looks((30, 38, 48, 60, 75, 94)).level(5)
         (0.995, 0.98)
-        >>> Looks.plan(200).level(0)
+        >>> Looks.plan(250).level(0)
         0.996
         """
         return LEVEL if number == self.last else 1 - min(MOST_AT_ONCE, EARLY_ERROR / self.last)
