@@ -60,14 +60,16 @@ def test_large_systems_are_solved_in_few_steps_whatever_is_left(monkeypatch, siz
 
     monkeypatch.setattr(multigrid, "_solve_roughly", counting)
     draws, rows, columns = RNG.uniform("removed", size)[0], torch.arange(size[0])[:, None], torch.arange(size[1])
-    one, wall, stripes = (torch.ones(size, dtype=torch.bool) for _ in range(3))
-    one[0, 0] = False
+    corner, wall, stripes = (torch.ones(size, dtype=torch.bool) for _ in range(3))
+    corner[0, 0] = False
     wall[:, size[1] // 2] = rows[:, 0] == 1
     stripes[:, ::2] = False
-    masks = torch.stack([one, wall, stripes, *(draws < share for share in (0.001, 0.3, 0.6, 0.9, 0.99)), rows + columns > 3])
+    masks = torch.stack(
+        [corner, wall, stripes, *(draws < share for share in (0.001, 0.3, 0.6, 0.9, 0.99)), rows + columns > 3]
+    )
     images = RNG.normal("images", size)[:1, None].double().repeat(len(masks), 2, 1, 1)
-    known = images.masked_fill(masks[:, None], 0.0)
-    filled = known + multigrid.solve(multigrid.neighbour_sums(known), masks)
+    remaining = images.masked_fill(masks[:, None], 0.0)
+    filled = remaining + multigrid.solve(multigrid.neighbour_sums(remaining), masks)
     degrees = multigrid.neighbour_sums(torch.ones(1, 1, *size, dtype=torch.float64))
     left = (degrees * filled - multigrid.neighbour_sums(filled)).masked_select(masks[:, None])
     assert float(left.abs().max()) < 1e-6
