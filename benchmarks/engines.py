@@ -141,7 +141,8 @@ def gradients(classifier: Classifier, inputs: Tensor, seconds: float) -> list[li
     ways.append(way("denormal numbers as zero", copy(), flush=True))
     ways.append(way("without oneDNN", copy(), onednn=False))
     if threads > 1:
-        ways.append(way("1 thread", copy(), threads=1, note="two such processes together make up for one with two threads"))
+        ways.append(way("1 thread", copy(), threads=1, note="two such processes together take half of this"))
+        ways.append(way("1 thread, 16 rows", copy(), 16, threads=1))
     return rows_of(ways, turns(ways, seconds))
 
 

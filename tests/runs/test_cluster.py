@@ -127,9 +127,13 @@ def test_workers_that_join_late_die_and_hang(cluster, tmp_path):
 def test_a_call_that_ends_workers_is_given_up_and_a_scheduler_that_dies_is_a_sentence(cluster, tmp_path):
     from tests.runs.cluster_calls import End, Fail, Large, Setting
 
+    from snellen.runs.dask_cluster import check_cluster
+
     for _ in range(6):
         cluster.worker()
     with dask_executor(cluster.address) as executor:
+        executor._client.wait_for_workers(6, timeout=60)
+        assert check_cluster(executor._client, []) == []
         works = [*naps(20, 0.02), Work("end", End(), {"nap": 0.02}), Work("fail", Fail(), {"nap": 0.02})]
         works.append(Work("pages", Setting("THP_MEM_ALLOC_ENABLE", Large(1000, tmp_path)), {"nap": 0.02}))
         results = dict(run(works, executor, expected=0.5, pace=SHORT))

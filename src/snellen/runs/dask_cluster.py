@@ -137,9 +137,6 @@ class Delivery(WorkerPlugin):  # type: ignore[misc]
 
     def setup(self, worker: Any) -> None:
         """Called in each worker, also in those that join later."""
-        # A worker computes in a thread, and glibc keeps no block above 64 MB for threads but the first: page faults would
-        # take as long as the passes. With large pages they take little. Torch reads this with its first tensor.
-        os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
         place = Path(worker.local_directory)
         (place / self._session).mkdir(parents=True, exist_ok=True)
         place_payload(place / self._session, self._name, self._content)
@@ -224,6 +221,9 @@ def check_facts(answers: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _facts(content: bytes) -> dict[str, Any]:
+    # A worker computes in a thread, and glibc keeps no block above 64 MB for threads but the first: page faults would take
+    # as long as the passes. With large pages they take little. Torch reads this with its first tensor, so it is said here.
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     missing = None
     try:
         from snellen import __version__ as snellen
