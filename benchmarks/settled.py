@@ -25,7 +25,8 @@ from snellen.plugins.notation import split_names
 from snellen.plugins.registry import label
 from snellen.runs import Run
 from snellen.runs import plan as planning
-from snellen.runs.evaluate import Options, evaluate
+from snellen.runs.evaluate import evaluate
+from snellen.runs.options import Options
 from snellen.runs.progress import Live
 from snellen.runs.schedule import seeded_order
 from snellen.runs.settings import Settings

@@ -20,7 +20,7 @@ from snellen.errors import SnellenError
 from snellen.plugins.checks.planted import planted_batch
 from snellen.plugins.registry import METHODS
 from snellen.runs import Run, evaluate
-from snellen.runs.evaluate import UnfinishedError
+from snellen.runs.job import UnfinishedError
 from snellen.runs.progress import Silent
 from snellen.runs.settings import Settings
 from snellen.types import Passes, Rng

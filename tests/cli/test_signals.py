@@ -25,7 +25,7 @@ from snellen.errors import SnellenError
 from snellen.images import from_folder
 from snellen.images.geometry import AS_IS
 from snellen.runs import Options, Run, evaluate
-from snellen.runs.evaluate import UnfinishedError
+from snellen.runs.job import UnfinishedError
 
 HERE = Path(__file__).parents[1] / "runs"
 MAIN = "from snellen.cli.main import main; main()"

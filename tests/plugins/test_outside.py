@@ -18,7 +18,8 @@ from snellen.errors import SnellenError
 from snellen.plugins.named_code import code_origin, names_code
 from snellen.plugins.outside import kind_of
 from snellen.plugins.registry import METHODS, METRICS, UnknownNameError, label, method, metric, spec, traits
-from snellen.runs.evaluate import UnfinishedError, evaluate
+from snellen.runs.evaluate import evaluate
+from snellen.runs.job import UnfinishedError
 from snellen.runs.plan import parse_methods
 from snellen.runs.score import score
 from snellen.textbox.exam.method_list import method_list

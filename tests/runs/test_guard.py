@@ -13,8 +13,8 @@ import snellen
 from snellen.images import from_folder
 from snellen.images.geometry import AS_IS
 from snellen.runs import Options, Run, evaluate
-from snellen.runs.evaluate import UnfinishedError
 from snellen.runs.guard import Guard
+from snellen.runs.job import UnfinishedError
 
 METHODS = ["gradient", "grad-cam", "input-x-gradient"]
 METRICS = ["deletion(steps=4)", "complexity", "max-sensitivity(samples=2)"]

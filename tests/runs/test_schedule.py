@@ -17,7 +17,7 @@ import snellen
 from snellen import zoo
 from snellen.errors import SnellenError
 from snellen.runs import Run
-from snellen.runs.evaluate import Options
+from snellen.runs.options import Options
 from snellen.runs.progress import Silent
 from snellen.runs.schedule import Budget, seeded_order
 

@@ -20,7 +20,7 @@ from snellen.maps.fitted_state import methods_to_fit
 from snellen.plugins.registry import METHODS, traits
 from snellen.runs import Options, Run, evaluate, fit
 from snellen.runs import plan as planning
-from snellen.runs.evaluate import UnfinishedError
+from snellen.runs.job import UnfinishedError
 from snellen.runs.progress import Observer, Relay
 from snellen.runs.reload import reload_subject
 from snellen.types import Method, Metric, Passes

@@ -19,8 +19,8 @@ from snellen.images import colours
 from snellen.plugins.registry import METHODS, label
 from snellen.runs import chosen_targets, requirements
 from snellen.runs import plan as planning
-from snellen.runs.evaluate import Seed
 from snellen.runs.guard import Guard
+from snellen.runs.options import Seed
 from snellen.runs.score import BATCH, as_classifier, fit_missing, make_maps, with_targets
 from snellen.runs.subject import samples_for
 from snellen.runs.torch_modes import usual_modes

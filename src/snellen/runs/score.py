@@ -17,8 +17,8 @@ from snellen.images import Samples, from_arrays
 from snellen.maps.explainer import case_of
 from snellen.plugins.registry import METHODS, METRICS, label, traits
 from snellen.runs import chosen_targets, fitting, requirements
-from snellen.runs.evaluate import Seed
 from snellen.runs.guard import Guard
+from snellen.runs.options import Seed
 from snellen.runs.torch_modes import usual_modes
 from snellen.runs.unit import check_scores
 from snellen.types import Case, Images, Maps, Method, Metric, Rng, Targets

@@ -23,9 +23,11 @@ from snellen.images import Reading, Samples, from_path
 from snellen.methods.controls import CONTROLS
 from snellen.methods.positive_controls import POSITIVE_CONTROLS
 from snellen.plugins.registry import CONDITIONS, traits
-from snellen.runs.evaluate import Options, Seed, ShardSize, Threads, UnfinishedError, Workers, evaluate
+from snellen.runs.evaluate import evaluate
 from snellen.runs.executors import dask_executor
+from snellen.runs.job import UnfinishedError
 from snellen.runs.kept_maps import KeepMaps
+from snellen.runs.options import Options, Seed, ShardSize, Threads, Workers
 from snellen.runs.plan import parse_methods, parse_metrics
 from snellen.runs.progress import Observer
 from snellen.runs.run import Run

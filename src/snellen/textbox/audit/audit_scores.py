@@ -16,7 +16,9 @@ from snellen.errors import SnellenError
 from snellen.plugins.registry import METRICS, label, traits
 from snellen.runs import plan as planning
 from snellen.runs import requirements
-from snellen.runs.evaluate import Options, UnfinishedError, evaluate
+from snellen.runs.evaluate import evaluate
+from snellen.runs.job import UnfinishedError
+from snellen.runs.options import Options
 from snellen.runs.progress import Observer, Relay
 from snellen.runs.run import Run
 from snellen.runs.settings import workers_for_short_passes

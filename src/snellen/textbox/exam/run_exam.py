@@ -18,8 +18,10 @@ from snellen.files.atomic import write_whole
 from snellen.files.integrity import digest, dump_record
 from snellen.files.seals import untrusted_folder
 from snellen.runs import requirements
-from snellen.runs.evaluate import Options, UnfinishedError, evaluate
+from snellen.runs.evaluate import evaluate
 from snellen.runs.executors import process_pool
+from snellen.runs.job import UnfinishedError
+from snellen.runs.options import Options
 from snellen.runs.progress import Observer, Relay, default_observer, duration
 from snellen.runs.settings import workers_for_short_passes
 from snellen.textbox.exam.exam_results import (
