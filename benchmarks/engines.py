@@ -23,7 +23,7 @@ from torch import Tensor, nn
 import snellen
 from neighbours import table
 from snellen import zoo
-from snellen.classifier import Classifier, arithmetic
+from snellen.classifier import Classifier, arithmetic, evaluated_norms
 from snellen.classifier.calling_convention import Convention
 from snellen.classifier.engines.trial import Trial, full_pass
 from snellen.classifier.network import Network
@@ -107,6 +107,7 @@ def gradients(classifier: Classifier, inputs: Tensor, seconds: float) -> list[li
     """Gradients at the input: folded normalisations, memory layout, rows per pass, oneDNN, denormal numbers, threads."""
     rows = classifier.rows_for(inputs, gradients=True)
     threads = torch.get_num_threads()
+    norms = evaluated_norms.NORMS
 
     def way(name: str, subject: Classifier, count: int = rows, note: str = "", **flags: bool | int) -> Way:
         batch, targets = full_pass(inputs, count), torch.zeros(count, dtype=torch.long)
@@ -114,12 +115,14 @@ def gradients(classifier: Classifier, inputs: Tensor, seconds: float) -> list[li
 
         def run() -> None:
             subject.gradient_rows = count
+            evaluated_norms.NORMS = () if flags.get("torchs_norms", False) else norms
             torch.set_num_threads(int(flags.get("threads", threads)))
             torch.set_flush_denormal(bool(flags.get("flush", False)))
             with torch.backends.mkldnn.flags(enabled=bool(flags.get("onednn", True))):
                 subject.gradient(batch, targets)
             torch.set_flush_denormal(False)
             torch.set_num_threads(threads)
+            evaluated_norms.NORMS = norms
 
         return Way(name, run, count, note)
 
@@ -132,6 +135,7 @@ def gradients(classifier: Classifier, inputs: Tensor, seconds: float) -> list[li
 
     last = classifier.network.convention.channels_last
     ways = [way(f"eager, {rows} rows", copy(), note="as it is called")]
+    ways.append(way("torch's own normalisations", copy(), torchs_norms=True, note="the same bits (decision 49)"))
     folded = copy().with_folded_norms()
     folded.rows, folded.gradient_rows = classifier.rows, rows
     if folded._fold(inputs) is not None:
@@ -141,7 +145,7 @@ def gradients(classifier: Classifier, inputs: Tensor, seconds: float) -> list[li
     ways.append(way("denormal numbers as zero", copy(), flush=True))
     ways.append(way("without oneDNN", copy(), onednn=False))
     if threads > 1:
-        ways.append(way("1 thread", copy(), threads=1, note="two such processes together take half of this"))
+        ways.append(way("1 thread", copy(), threads=1))
         ways.append(way("1 thread, 16 rows", copy(), 16, threads=1))
     return rows_of(ways, turns(ways, seconds))
 
